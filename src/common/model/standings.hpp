@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What every budget and every user in it has used and was funded, at one instant: plain numbers.
+//
+// At each level of the tree sides compete: the child budgets and, for an inner budget with jobs of
+// its own, its own side (DESIGN 2.1). SideId 2 b is budget b with all below it, 2 b + 1 is b's own
+// side. A member is one user in one budget.
+//
+// Units: `faded` and `commitment` are milli-weighted GPU seconds times the window's length
+// (WindowIntegral); `entitlement` is in 2^-32 of the level, times the window's length squared.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/units/wide_int.hpp"
+#include "common/units/window_integral.hpp"
+
+namespace tranche {
+
+using BudgetId = std::uint32_t;
+using SideId = std::uint32_t;
+using MemberId = std::uint32_t;
+
+inline constexpr BudgetId kRootId = 0;
+inline constexpr BudgetId kNoBudgetId = 1;  // jobs that no budget pays for: beside root's children
+inline constexpr std::uint32_t kNoId = 0xffffffff;
+inline constexpr int kFractionBits = 32;
+inline constexpr std::uint64_t kFractionOne = std::uint64_t{1} << kFractionBits;
+
+// How a run counts. `outside`: on partitions that budgets do not govern, in CPU time.
+enum class RunKind : std::uint8_t { allocated, unallocated, outside };
+inline constexpr std::size_t kRunKinds = 3;
+
+struct Usage {
+    UInt128 faded[kRunKinds] = {};
+    Int128 plain[kRunKinds] = {};  // milli-weighted GPU seconds in the window
+};
+
+struct SideStanding {
+    Usage usage;
+    UInt128 commitment = 0;   // of allocated runs and of plans that stand
+    UInt128 entitlement = 0;  // 0: never funded in the window
+    std::uint32_t shares = 0;
+    std::uint64_t fraction = 0;  // of its level today, in 2^-32
+
+    UInt128 charge() const noexcept { return usage.faded[0] + commitment; }
+};
+
+struct MemberStanding {
+    BudgetId budget = kNoId;
+    std::string user;
+    Usage usage;
+    UInt128 commitment = 0;
+
+    UInt128 charge() const noexcept { return usage.faded[0] + commitment; }
+};
+
+struct BudgetStanding {
+    std::string name;
+    BudgetId parent = kRootId;
+    bool exists = false;
+    bool pooled = false;             // users of it are not told apart
+    std::vector<SideId> path;        // sides from the top level down to where its jobs compete
+    std::uint64_t funded_fraction = 0;  // of the cluster, where its own jobs compete, in 2^-32
+};
+
+struct Standings {
+    std::int64_t at = 0;
+    Window window;
+    std::vector<BudgetStanding> budgets;  // by BudgetId
+    std::vector<SideStanding> sides;      // by SideId
+    std::vector<MemberStanding> members;  // by MemberId
+
+    // Counts `seconds` more of a contract on that budget and member.
+    void commit(BudgetId budget, MemberId member, std::int64_t weight_milli,
+                std::int64_t seconds) noexcept {
+        const UInt128 amount =
+            window.at_weight_one(seconds) * static_cast<UInt128>(weight_milli);
+        for (const SideId side : budgets[budget].path) {
+            sides[side].commitment += amount;
+        }
+        members[member].commitment += amount;
+    }
+    bool funded(BudgetId budget) const noexcept { return budgets[budget].funded_fraction > 0; }
+};
+
+// Smaller ratio of charge to entitlement first; sides that were never funded last, by charge.
+// Exact (DESIGN 2.3).
+std::strong_ordering compare_ratio(UInt128 charge_a, UInt128 entitlement_a, UInt128 charge_b,
+                                   UInt128 entitlement_b) noexcept;
+
+// Where two budgets part: the sides of `a` and `b` at the first level on which they differ;
+// {kNoId, kNoId} when they compete in the same place.
+struct PartingSides {
+    SideId a = kNoId;
+    SideId b = kNoId;
+    std::size_t level = 0;  // 0: directly below the root
+};
+PartingSides parting_sides(const Standings& standings, BudgetId a, BudgetId b) noexcept;
+
+// Faded charge and commitments over what was funded of `available_milli`, in thousandths, for
+// people: 1000 = used what was funded; UINT64_MAX where nothing was funded but something used.
+std::uint64_t shown_ratio_milli(const Standings& standings, SideId side, std::int64_t available_milli);
+
+// The part of the cluster that a side was entitled to over the window, faded, in 2^-32.
+std::uint64_t entitled_fraction(const Standings& standings, SideId side) noexcept;
+
+}  // namespace tranche
