@@ -44,7 +44,12 @@ struct SideStanding {
     std::uint32_t shares = 0;
     std::uint64_t fraction = 0;  // of its level today, in 2^-32
 
-    UInt128 charge() const noexcept { return usage.faded[0] + commitment; }
+    UInt128 charge() const noexcept { return charge_of(RunKind::allocated); }
+    // What orders jobs of that kind: the faded charge, and for allocated ones the commitments.
+    UInt128 charge_of(RunKind kind) const noexcept {
+        return usage.faded[static_cast<std::size_t>(kind)] +
+               (kind == RunKind::allocated ? commitment : 0);
+    }
 };
 
 struct MemberStanding {
@@ -53,7 +58,12 @@ struct MemberStanding {
     Usage usage;
     UInt128 commitment = 0;
 
-    UInt128 charge() const noexcept { return usage.faded[0] + commitment; }
+    UInt128 charge() const noexcept { return charge_of(RunKind::allocated); }
+    // What orders jobs of that kind: the faded charge, and for allocated ones the commitments.
+    UInt128 charge_of(RunKind kind) const noexcept {
+        return usage.faded[static_cast<std::size_t>(kind)] +
+               (kind == RunKind::allocated ? commitment : 0);
+    }
 };
 
 struct BudgetStanding {

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "common/policy/classes.hpp"
+
+#include <algorithm>
+
+namespace tranche {
+namespace {
+
+constexpr std::int64_t kDay = 86400;
+
+}  // namespace
+
+std::vector<bool> members_that_may_raise(const ClusterView& view, const Standings& standings,
+                                         const Settings& settings, RunKind kind) {
+    const std::size_t count = standings.members.size();
+    std::vector<bool> may(count, true);
+    if (settings.raised_share_ppm == 0) {
+        return may;
+    }
+    std::vector<bool> counted(count, false);
+    for (const PendingJob& job : view.pending) {
+        counted[job.member] = true;
+    }
+    std::vector<UInt128> sums(standings.budgets.size(), 0);
+    std::vector<std::uint64_t> users(standings.budgets.size(), 0);
+    for (MemberId m = 0; m < count; ++m) {
+        const MemberStanding& member = standings.members[m];
+        const UInt128 charge = member.charge_of(kind);
+        if (counted[m] || charge > 0) {
+            sums[member.budget] += charge;
+            ++users[member.budget];
+        }
+    }
+    for (MemberId m = 0; m < count; ++m) {
+        const MemberStanding& member = standings.members[m];
+        may[m] = compare_products(member.charge_of(kind),
+                                  static_cast<UInt128>(users[member.budget]) * kPpm,
+                                  sums[member.budget],
+                                  static_cast<UInt128>(settings.raised_share_ppm)) <= 0;
+    }
+    return may;
+}
+
+ExpressLane::ExpressLane(const ClusterView& view, const Standings& standings,
+                         const Settings& settings)
+    : settings_(settings) {
+    limit_gpus_ = std::max(settings.express_gpus,
+                           view.available_gpus() * settings.express_fraction_ppm / kPpm);
+    for (const Run& run : view.runs) {
+        if (run.express && run.under_contract(view.now)) {
+            gpus_ += run.gpus;
+            users_[standings.members[run.member].user].gpus += run.gpus;
+        }
+    }
+    for (const Plan& plan : view.plans) {
+        if (plan.express) {
+            add(standings.members[plan.member].user, plan.gpus);
+        }
+    }
+    for (const ExpressUse& use : view.express_uses) {
+        const std::int64_t end = use.ended_at == 0 ? view.now : use.ended_at;
+        if (end > view.now - kDay) {
+            // Each start counts at least the lane's own minimum.
+            const std::int64_t seconds =
+                std::max(end - std::max(use.started_at, view.now - kDay),
+                         settings.express_min_runtime_seconds);
+            users_[use.user].gpu_seconds += use.gpus * seconds;
+        }
+    }
+}
+
+ExpressCap ExpressLane::check(std::string_view user, std::int64_t gpus) const {
+    const auto it = users_.find(std::string(user));
+    const UserUse use = it == users_.end() ? UserUse{} : it->second;
+    if (use.gpus + gpus > settings_.express_gpus_per_user) {
+        return ExpressCap::user_gpus;
+    }
+    if (gpus_ + gpus > limit_gpus_) {
+        return ExpressCap::lane_gpus;
+    }
+    if (use.gpu_seconds + gpus * settings_.express_min_runtime_seconds >
+        settings_.express_hours_per_user * 3600) {
+        return ExpressCap::user_hours;
+    }
+    return ExpressCap::none;
+}
+
+void ExpressLane::add(std::string_view user, std::int64_t gpus) {
+    gpus_ += gpus;
+    UserUse& use = users_[std::string(user)];
+    use.gpus += gpus;
+    use.gpu_seconds += gpus * settings_.express_min_runtime_seconds;
+}
+
+std::int64_t protected_gpus_allowed(const ClusterView& view, const Settings& settings) {
+    const std::int64_t nodes = view.usable_nodes_with_gpus();
+    const std::int64_t gpus = view.available_gpus();
+    if (nodes == 0) {
+        return 0;
+    }
+    const std::int64_t open_nodes = nodes * (kPpm - settings.max_protected_fraction_ppm) / kPpm;
+    return gpus - open_nodes * (gpus / nodes);
+}
+
+}  // namespace tranche

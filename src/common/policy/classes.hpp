@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What kind of job a job is: allocated or free, express or ordinary; and the caps of the lane.
+#pragma once
+
+#include <string_view>
+#include <unordered_map>
+
+#include "common/config/settings.hpp"
+#include "common/model/cluster.hpp"
+
+namespace tranche {
+
+// It declares a minimum, its budget is funded and it costs something (DESIGN 2.2).
+inline bool is_allocated(const PendingJob& job, const Standings& standings) noexcept {
+    return job.governed && job.min_runtime_seconds > 0 && job.weight_milli > 0 &&
+           standings.funded(job.budget);
+}
+
+// Small and short enough for the express lane, in its first run (DESIGN 2.6). The caps are apart.
+inline bool fits_lane(const PendingJob& job, const Settings& settings) noexcept {
+    return settings.express_fraction_ppm > 0 && job.runs_before == 0 &&
+           job.shape.gpus <= settings.express_gpus &&
+           static_cast<std::int64_t>(job.shape.nodes) <= settings.express_nodes &&
+           job.min_runtime_seconds <= settings.express_min_runtime_seconds;
+}
+
+// Whether urgent and high count, by member: its charge of that kind is at most RaisedShare times
+// the mean of its budget's users who have charge or pending jobs (DESIGN 2.4).
+std::vector<bool> members_that_may_raise(const ClusterView& view, const Standings& standings,
+                                         const Settings& settings, RunKind kind);
+
+inline TeamPriority effective_priority(TeamPriority asked, bool may_raise) noexcept {
+    return asked > TeamPriority::normal && !may_raise ? TeamPriority::normal : asked;
+}
+
+enum class ExpressCap : std::uint8_t { none, user_gpus, lane_gpus, user_hours };
+
+// What the lane holds, counted from the plan until such a contract ends.
+class ExpressLane {
+  public:
+    // Reads runs, plans and the last day's uses.
+    ExpressLane(const ClusterView& view, const Standings& standings, const Settings& settings);
+
+    // The first cap that `gpus` more of this user would break.
+    ExpressCap check(std::string_view user, std::int64_t gpus) const;
+    void add(std::string_view user, std::int64_t gpus);
+    std::int64_t limit_gpus() const noexcept { return limit_gpus_; }
+
+  private:
+    struct UserUse {
+        std::int64_t gpus = 0;
+        std::int64_t gpu_seconds = 0;  // in the last day
+    };
+    const Settings& settings_;
+    std::int64_t limit_gpus_ = 0;
+    std::int64_t gpus_ = 0;
+    std::unordered_map<std::string, UserUse> users_;
+};
+
+// GPUs that may be under contract, express runs aside (DESIGN 2.6, headroom): all available ones
+// but the part kept open, which is rounded down to whole nodes.
+std::int64_t protected_gpus_allowed(const ClusterView& view, const Settings& settings);
+
+}  // namespace tranche
