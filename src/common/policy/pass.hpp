@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// One scheduling pass: who starts on free room, who gets a plan and whom it evicts, and why the
+// others wait (DESIGN 2.5, 2.6).
+//
+// The pass decides; the host acts. Jobs are tried in the order of the ranking; what starts or is
+// planned takes its room and counts its commitment before the next is tried, jobs that merely
+// wait do not.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/config/settings.hpp"
+#include "common/model/cluster.hpp"
+#include "common/policy/classes.hpp"
+#include "common/policy/preemption.hpp"
+#include "common/policy/ranking.hpp"
+
+namespace tranche {
+
+enum class WaitReason : std::uint8_t {
+    none,
+    starting,           // there is room: it starts in this pass
+    planned,            // its plan stands: victims are leaving
+    held,
+    dependency,
+    begin_time,
+    limit,              // an account or QOS limit of Slurm's
+    impossible,         // no set of nodes could ever hold it
+    nodes_unavailable,  // the nodes that could hold it are down or draining
+    claimant_first,     // was evicted for a job that has not started yet
+    idle_gpus,          // free work: waits until GPUs are idle
+    contracts,          // the runs it could take are still under contract
+    ratio,              // runs are over their contract, but its side has used too much
+    room,               // nothing it could take makes enough room
+    headroom,           // only MaxProtectedFraction is in the way
+    express_cap,        // an ordinary job for this run: a cap of the lane is reached
+    preemption_limit,   // MaxPreemptionsPerHour
+};
+
+std::string_view to_text(WaitReason reason) noexcept;  // "starting", "idle-gpus", …
+
+struct StartDecision {
+    std::uint32_t job = 0;  // index into ClusterView::pending
+    std::vector<NodeShare> where;
+    bool as_free = false;  // headroom: starts free, keeps its place, turns allocated later
+    bool express = false;
+};
+
+struct VictimDecision {
+    std::uint32_t run = 0;  // index into ClusterView::runs
+    TakeVerdict verdict;
+};
+
+struct PlanDecision {
+    std::uint32_t job = 0;
+    Plan plan;
+    std::vector<VictimDecision> victims;
+};
+
+struct JobVerdict {
+    WaitReason reason = WaitReason::none;
+    ExpressCap express_cap = ExpressCap::none;
+    std::int64_t next_change_at = kNever;  // when contracts alone could change it
+};
+
+struct PassRules {
+    bool one_plan_per_node = false;  // Slurm can keep a node for one claimant only
+};
+
+struct PassResult {
+    std::vector<StartDecision> starts;
+    std::vector<PlanDecision> plans;     // new ones
+    std::vector<std::uint32_t> turns;    // indices into runs: turn allocated in place
+    std::vector<JobVerdict> verdicts;    // by index into pending
+    std::int64_t wake_at = kNever;       // the next contract end
+};
+
+PassResult run_pass(const ClusterView& view, const std::vector<RankedEntry>& ranking,
+                    const Standings& standings, const Settings& settings,
+                    const PassRules& rules = {});
+
+// How long victims of each class are given (DESIGN 2.5).
+std::int64_t grace_seconds(const Run& run, const Settings& settings) noexcept;
+
+}  // namespace tranche

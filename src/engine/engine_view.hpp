@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The engine's published state: an immutable value, replaced whole once a cycle. Readers never
+// wait: they take the shared pointer and read.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "common/config/contract_request.hpp"
+#include "common/config/settings.hpp"
+#include "common/model/budget_tree.hpp"
+#include "common/model/cluster.hpp"
+#include "common/policy/pass.hpp"
+#include "common/policy/ranking.hpp"
+
+namespace tranche {
+
+// What the engine knows of one job beside the policy's view of it.
+struct JobCard {
+    JobId id = 0;
+    std::uint32_t array_job_id = 0;
+    std::uint32_t array_task = 0xffffffff;
+    std::string name;
+    std::string user;
+    std::uint32_t uid = 0;
+    std::string account;
+    std::string partition;
+    std::string budget;  // empty: none pays
+    ContractTerms terms;
+    std::int64_t submit_at = 0;
+    std::int64_t first_submit_at = 0;
+    std::uint32_t runs = 0;       // that began, the current one included
+    std::uint32_t priority = 0;   // Slurm's
+    std::string host_reason;
+    std::int64_t pending_index = -1;  // into view.pending
+    std::int64_t run_index = -1;      // into view.runs
+};
+
+// One preemption as it is recorded and shown (DESIGN 2.5).
+struct PreemptionRecord {
+    std::int64_t id = 0;  // of the database, 0: not written yet
+    JobId victim = 0, claimant = 0;
+    std::string victim_budget, claimant_budget, victim_user, claimant_user;
+    std::string reason;          // TakeReason's word
+    std::string level;           // name of the budget below which the two sides part
+    std::string victim_side, claimant_side;  // names of the sides
+    std::int64_t victim_charge_milli_hours = 0, victim_funded_milli_hours = 0;      // GPU hours
+    std::int64_t claimant_charge_milli_hours = 0, claimant_funded_milli_hours = 0;  // faded
+    std::int64_t contract_ended_at = 0, planned_at = 0, warned_at = 0, gone_at = 0;
+    std::int64_t claimant_started_at = 0;
+    std::string nodes;
+    std::string outcome;  // "", "started", "wasted", "overtaken", "claimant-left"
+};
+
+struct EngineHealth {
+    std::int64_t started_at = 0;
+    std::int64_t cycles = 0;
+    std::int64_t last_cycle_at = 0;
+    std::int64_t last_rank_microseconds = 0, last_collect_microseconds = 0;
+    std::int64_t faults = 0;               // internal faults caught
+    std::string last_fault;
+    bool database_ok = true;
+    std::string database_text;             // path, or what is wrong
+    std::int64_t open_runs = 0;
+    std::int64_t preemptions = 0, wasted = 0, overtaken = 0, claimant_left = 0;
+    std::vector<std::int64_t> grace_delays_milliseconds;  // recent: end of grace to requeue
+    std::vector<std::string> complaints;   // about slurm.conf and tranche.conf
+};
+
+struct EngineView {
+    std::int64_t at = 0;
+    std::string cluster;
+    std::shared_ptr<const Settings> settings;
+    std::shared_ptr<const BudgetTree> tree;
+    ClusterView view;
+    Standings standings;               // commitments included
+    std::vector<RankedEntry> ranking;  // of view.pending, best first
+    PassResult pass;                   // what the last pass decided, with reasons
+    std::int64_t available_weight_milli = 0;  // of the usable nodes
+    // Funded GPU time of the window by side, plain, in milli-weighted GPU seconds.
+    std::vector<std::int64_t> funded_milli_seconds;
+    std::vector<JobCard> cards;                        // pending and running
+    std::unordered_map<JobId, std::size_t> card_by_id;
+    std::vector<PreemptionRecord> recent_preemptions;  // newest last
+    EngineHealth health;
+
+    const JobCard* card(JobId id) const {
+        const auto it = card_by_id.find(id);
+        return it == card_by_id.end() ? nullptr : &cards[it->second];
+    }
+};
+
+}  // namespace tranche
