@@ -132,4 +132,7 @@ Result<Settings> parse_settings(std::string_view text, const std::string& file_n
 // The text of etc/tranche.conf.example.
 std::string example_settings_file();
 
+// The table as a section of tranche.conf(5), in roff.
+std::string settings_manual_section();
+
 }  // namespace tranche

@@ -66,7 +66,7 @@ struct MemberStanding {
     }
 };
 
-struct BudgetStanding {
+struct BudgetPlace {
     std::string name;
     BudgetId parent = kRootId;
     bool exists = false;
@@ -78,7 +78,7 @@ struct BudgetStanding {
 struct Standings {
     std::int64_t at = 0;
     Window window;
-    std::vector<BudgetStanding> budgets;  // by BudgetId
+    std::vector<BudgetPlace> budgets;  // by BudgetId
     std::vector<SideStanding> sides;      // by SideId
     std::vector<MemberStanding> members;  // by MemberId
 

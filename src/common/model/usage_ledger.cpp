@@ -275,7 +275,7 @@ const Standings& UsageLedger::standings(std::int64_t now) {
     }
     standings_.budgets.resize(names_.size());
     for (BudgetId b = 0; b < names_.size(); ++b) {
-        BudgetStanding& standing = standings_.budgets[b];
+        BudgetPlace& standing = standings_.budgets[b];
         const Budget* budget = tree_.find(names_[b]);
         standing.name = names_[b];
         standing.parent = parents_[b];
