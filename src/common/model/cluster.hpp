@@ -72,6 +72,7 @@ struct PendingJob {
     bool interactive = false;
     bool free_first = false;
     bool governed = true;  // false: outside Partitions=
+    std::int64_t turn_run = -1;  // >= 0: this job runs free as that run and waits for its turn
     JobId waits_for = 0;   // evicted for that claimant, which has not started yet; 0: none
 
     std::int64_t contract_seconds() const noexcept {

@@ -78,6 +78,13 @@ struct PassResult {
     std::int64_t wake_at = kNever;       // the next contract end
 };
 
+// Whether the nodes of its set could hold the shape if they were empty; `usable_only` leaves out
+// nodes that are down or draining.
+bool could_fit(const ClusterView& view, const JobShape& shape, bool usable_only);
+
+// Gives StartBlock::impossible to the pending jobs that no set of nodes could ever hold.
+void mark_impossible(ClusterView& view);
+
 PassResult run_pass(const ClusterView& view, const std::vector<RankedEntry>& ranking,
                     const Standings& standings, const Settings& settings,
                     const PassRules& rules = {});

@@ -20,6 +20,7 @@ enum class TakeReason : std::uint8_t {
     // It may not:
     claimant_is_free,
     under_contract,    // until `not_before`
+    not_governed,      // a run outside Partitions=
     not_settled,       // configuring, completing or leaving for somebody else
     ratio_too_large,   // today's numbers are against it
     same_budget,       // PreemptWithinBudget does not allow it
