@@ -133,19 +133,36 @@ class Pass {
             room_[n] = {node.free_gpus, node.free_cpus, node.free_memory_mib,
                         node.usable && !node.settling, node.usable && !node.settling};
         }
+        future_ = room_;
+        for (const Run& run : view_.runs) {
+            if (run.state == RunState::leaving || run.state == RunState::completing) {
+                add_future(run);
+            }
+        }
         for (const Plan& plan : view_.plans) {
             take_room(plan.where, true);
         }
     }
 
+    // What a leaving run frees, for those that are planned after it.
+    void add_future(const Run& run) {
+        for (const NodeShare& share : run.where) {
+            future_[share.node].gpus += share.gpus;
+            future_[share.node].cpus += share.cpus;
+            future_[share.node].memory_mib += share.memory_mib;
+        }
+    }
+
     void take_room(const std::vector<NodeShare>& where, bool plan) {
         for (const NodeShare& share : where) {
-            RoomNode& room = room_[share.node];
-            room.gpus -= share.gpus;
-            room.cpus -= share.cpus;
-            room.memory_mib -= share.memory_mib;
+            for (RoomNode* room : {&room_[share.node], &future_[share.node]}) {
+                room->gpus -= share.gpus;
+                room->cpus -= share.cpus;
+                room->memory_mib -= share.memory_mib;
+            }
             if (plan && rules_.one_plan_per_node) {
-                room.open = room.plannable = false;
+                room_[share.node].open = false;
+                future_[share.node].plannable = false;
             }
         }
         ++version_;
@@ -274,6 +291,12 @@ class Pass {
             return false;
         }
 
+        if (const auto where = place_on_free(view_, future_, job.shape)) {
+            // Runs that leave already make room for this one too: nobody else has to.
+            take_room(*where, false);
+            verdict.reason = WaitReason::room_coming;
+            return true;
+        }
         Refusal refusal;
         const Claimant claimant{&job, priority, express};
         std::vector<VictimCandidate> candidates;
@@ -309,7 +332,7 @@ class Pass {
                                   : WaitReason::room;
         std::optional<VictimChoice> choice;
         if (!candidates.empty()) {
-            choice = choose_victims(view_, room_, job.shape, candidates);
+            choice = choose_victims(view_, future_, job.shape, candidates);
         }
         if (choice && settings_.max_preemptions_per_hour > 0 &&
             evictions_ + static_cast<std::int64_t>(choice->runs.size()) >
@@ -342,6 +365,7 @@ class Pass {
             decision.victims.push_back(
                 {r, verdicts[static_cast<std::size_t>(it - candidates.begin())]});
             taken_.push_back(r);
+            add_future(view_.runs[r]);
         }
         evictions_ += static_cast<std::int64_t>(choice->runs.size());
         // The victims still hold their room: the claimant's is owed from now on, and what they free
@@ -405,7 +429,8 @@ class Pass {
     std::int64_t available_milli_ = 0;
     std::int64_t protected_gpus_ = 0;
     std::int64_t evictions_;
-    std::vector<RoomNode> room_;
+    std::vector<RoomNode> room_;    // now
+    std::vector<RoomNode> future_;  // when all that leave have left
     std::vector<std::uint32_t> taken_;
     std::unordered_map<JobShape, bool, ShapeHash> no_free_place_;
     std::unordered_map<ClaimantKey, Refusal, ClaimantKeyHash> refusals_;
@@ -444,6 +469,8 @@ std::string_view to_text(WaitReason reason) noexcept {
             return "contracts";
         case WaitReason::ratio:
             return "ratio";
+        case WaitReason::room_coming:
+            return "room-coming";
         case WaitReason::room:
             return "room";
         case WaitReason::headroom:

@@ -34,6 +34,7 @@ enum class WaitReason : std::uint8_t {
     idle_gpus,          // free work: waits until GPUs are idle
     contracts,          // the runs it could take are still under contract
     ratio,              // runs are over their contract, but its side has used too much
+    room_coming,        // runs that leave already make room for it
     room,               // nothing it could take makes enough room
     headroom,           // only MaxProtectedFraction is in the way
     express_cap,        // an ordinary job for this run: a cap of the lane is reached

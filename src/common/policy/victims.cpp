@@ -238,7 +238,7 @@ class Chooser {
             return choice;
         }
         if (!room_[n].plannable) {
-            return choice;
+            return choice;  // kept for another claimant
         }
         std::vector<Item> items;
         for (const Holder& holder : on_node_[n]) {
