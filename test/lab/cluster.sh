@@ -490,10 +490,13 @@ lab_stop() {
 }
 
 lab_environment() {
-    lab_find && owned slurmctld >/dev/null || fail "no cluster runs in $lab (--start begins one)"
-    printf 'export SLURM_CONF=%q\n' "$lab_root/etc/slurm.conf"
-    printf 'export PATH=%q:"$PATH"\n' "$lab_root/bin"
-    printf 'export MANPATH=%q:"${MANPATH:-}"\n' "$top/doc/man"
+    if ! lab_find || ! owned slurmctld >/dev/null; then
+        fail "no cluster runs in $lab (--start begins one)"
+    fi
+    # The shell that reads these lines expands the old values.
+    # shellcheck disable=SC2016
+    printf 'export SLURM_CONF=%q\nexport PATH=%q:"$PATH"\nexport MANPATH=%q:"${MANPATH:-}"\n' \
+        "$lab_root/etc/slurm.conf" "$lab_root/bin" "$top/doc/man"
     printf 'export TRANCHE_LAB=%q\n' "$lab"
     [[ ! -f $lab_root/lab.clock ]] || cat "$lab_root/lab.clock"
 }
