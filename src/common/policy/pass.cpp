@@ -134,6 +134,9 @@ class Pass {
                         node.usable && !node.settling, node.usable && !node.settling};
         }
         future_ = room_;
+        for (NodeIndex n = 0; n < view_.nodes.size(); ++n) {
+            future_[n].open = view_.nodes[n].usable;
+        }
         for (const Run& run : view_.runs) {
             if (run.state == RunState::leaving || run.state == RunState::completing) {
                 add_future(run);

@@ -173,7 +173,7 @@ class Chooser {
             }
             NodeIndex best = kNoId;
             for (NodeIndex n = 0; n < view_.nodes.size(); ++n) {
-                if (used[n] || !room_[n].open || !node_suits(view_, shape_, n, member)) {
+                if (used[n] || !room_[n].plannable || !node_suits(view_, shape_, n, member)) {
                     continue;
                 }
                 if (!known[n]) {
@@ -236,9 +236,6 @@ class Chooser {
         if (fits(room, n, member)) {
             choice.suffices = true;
             return choice;
-        }
-        if (!room_[n].plannable) {
-            return choice;  // kept for another claimant
         }
         std::vector<Item> items;
         for (const Holder& holder : on_node_[n]) {

@@ -21,8 +21,8 @@ struct RoomNode {
     std::int64_t gpus = 0;
     std::int64_t cpus = 0;
     std::int64_t memory_mib = 0;
-    bool open = false;       // usable and not settling
-    bool plannable = false;  // victims may be taken here
+    bool open = false;       // a job may be placed here
+    bool plannable = false;  // a plan may use it: not kept for another claimant, not settling
 };
 
 struct VictimCost {
