@@ -14,6 +14,7 @@
 #include "common/config/settings.hpp"
 #include "common/model/budget_tree.hpp"
 #include "common/model/cluster.hpp"
+#include "common/model/preemption_record.hpp"
 #include "common/policy/pass.hpp"
 #include "common/policy/ranking.hpp"
 
@@ -38,22 +39,6 @@ struct JobCard {
     std::string host_reason;
     std::int64_t pending_index = -1;  // into view.pending
     std::int64_t run_index = -1;      // into view.runs
-};
-
-// One preemption as it is recorded and shown (DESIGN 2.5).
-struct PreemptionRecord {
-    std::int64_t id = 0;  // of the database, 0: not written yet
-    JobId victim = 0, claimant = 0;
-    std::string victim_budget, claimant_budget, victim_user, claimant_user;
-    std::string reason;          // TakeReason's word
-    std::string level;           // name of the budget below which the two sides part
-    std::string victim_side, claimant_side;  // names of the sides
-    std::int64_t victim_charge_milli_hours = 0, victim_funded_milli_hours = 0;      // GPU hours
-    std::int64_t claimant_charge_milli_hours = 0, claimant_funded_milli_hours = 0;  // faded
-    std::int64_t contract_ended_at = 0, planned_at = 0, warned_at = 0, gone_at = 0;
-    std::int64_t claimant_started_at = 0;
-    std::string nodes;
-    std::string outcome;  // "", "started", "wasted", "overtaken", "claimant-left"
 };
 
 struct EngineHealth {
