@@ -38,7 +38,7 @@ struct SubmissionView {
     bool interactive = false;     // salloc or srun
     std::optional<bool> requeue;  // --requeue or --no-requeue, nullopt: neither
     bool sets_priority = false;   // --priority
-    bool raises_nice = false;     // --nice with a positive number
+    bool sets_nice = false;       // --nice
     std::vector<std::string> spank_entries;
     std::string script;
     std::vector<std::string> environment;

@@ -66,7 +66,7 @@ Result<ContractRequest> read_request(const std::vector<std::string>& spank_entri
                                      std::string_view script,
                                      const std::vector<std::string>& environment);
 
-// Each word alone: format, names. What the SPANK plugin can say on the submit host.
+// One option alone ("min-runtime", …): format, names. What can be said on the submit host.
 Status check_option(std::string_view option, std::string_view value);
 
 // The request with its named contract and the defaults filled in, checked against the cap, the
@@ -82,12 +82,18 @@ Status check_request(const ContractRequest& request, const ContractCircumstances
 std::vector<std::string> store_terms(const std::vector<std::string>& spank_entries,
                                      const ContractTerms& terms);
 
-// Reads store_terms() back, and entries that a job brought along without having passed
-// job_submit/contract. nullopt: no minimum is said, the defaults apply. Values that cannot be read
-// count as not said; a minimum is not capped here.
+// Reads store_terms() back. nullopt: no minimum is stored, the job never passed
+// job_submit/contract. Words that cannot be read count as not said; nothing is capped here.
+// declared_min_runtime is always true: what is stored does not tell a default from a wish.
 std::optional<ContractTerms> parse_stored_terms(const std::vector<std::string>& spank_entries);
 
-// What a job that says nothing gets.
+// What a job that says nothing gets, `require` being 0.
 ContractTerms default_terms(const Settings& settings, bool interactive);
+
+// The terms of a job as the engine takes them, whatever reached the controller: stored ones, or
+// those of entries that did not pass job_submit/contract with their named contract and the
+// defaults filled in; never above the cap.
+ContractTerms terms_of_job(const std::vector<std::string>& spank_entries, const Settings& settings,
+                           bool interactive);
 
 }  // namespace tranche

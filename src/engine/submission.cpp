@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "engine/submission.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "common/config/submission_message.hpp"
+#include "common/config/time_format.hpp"
+#include "common/units/wide_int.hpp"
+
+namespace tranche {
+
+namespace {
+
+SubmissionVerdict refusal(const std::string& text) {
+    SubmissionVerdict verdict;
+    verdict.accepted = false;
+    verdict.message = text;
+    return verdict;
+}
+
+// What the job costs while it runs, in thousandths of a plain GPU.
+std::int64_t weight_milli(const SubmissionView& view, const Settings& settings) {
+    constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 2;
+    Int128 sum = Int128{view.cpus} * settings.cpu_weight_milli();
+    for (const RequestedGpus& gpus : view.gpus) {
+        sum += Int128{gpus.count} * settings.gpu_weight_milli(gpus.type);
+    }
+    return sum > kMost ? kMost : static_cast<std::int64_t>(sum);
+}
+
+ContractCircumstances circumstances_of(const SubmissionView& view) {
+    ContractCircumstances circumstances;
+    circumstances.interactive = view.interactive;
+    circumstances.requeue = view.requeue;
+    circumstances.time_limit_seconds = view.time_limit_seconds;
+    circumstances.time_min_seconds = view.time_min_seconds;
+    return circumstances;
+}
+
+std::int64_t cost_milli_hours(std::int64_t weight, std::int64_t seconds) {
+    constexpr Int128 kMost = std::numeric_limits<std::int64_t>::max() / 2;
+    const Int128 cost = (Int128{weight} * seconds + 1800) / 3600;
+    return static_cast<std::int64_t>(std::min(cost, kMost));
+}
+
+}  // namespace
+
+std::int64_t SubmissionView::gpu_count() const noexcept {
+    std::int64_t count = 0;
+    for (const RequestedGpus& one : gpus) {
+        count += one.count;
+    }
+    return count;
+}
+
+SubmissionVerdict answer_submission(const SubmissionView& view, const SubmissionContext& context) {
+    const auto request = read_request(view.spank_entries, view.script, view.environment);
+    if (!request) {
+        return refusal(request.error());
+    }
+    ContractCircumstances circumstances = circumstances_of(view);
+    if (context.settings == nullptr) {
+        const Status sound = check_request(*request, circumstances);
+        return sound.ok() ? SubmissionVerdict{} : refusal(sound.error());
+    }
+
+    const Settings& settings = *context.settings;
+    const std::int64_t weight = weight_milli(view, settings);
+    circumstances.costs_something = view.under_contract && weight > 0;
+    const auto terms = resolve_terms(*request, settings, circumstances);
+    if (!terms) {
+        return refusal(terms.error());
+    }
+
+    SubmissionVerdict verdict;
+    verdict.terms = *terms;
+    verdict.rewrites_spank_entries = true;
+    verdict.spank_entries = store_terms(view.spank_entries, *terms);
+    verdict.sets_requeue = terms->resumable;
+
+    SubmissionNumbers numbers;
+    numbers.terms = *terms;
+    numbers.under_contract = view.under_contract;
+    numbers.costs_something = weight > 0;
+    numbers.window_seconds = settings.lookback_window_seconds;
+    numbers.sets_priority = view.sets_priority;
+    numbers.sets_nice = view.sets_nice;
+    if (context.budgets == nullptr) {
+        return verdict;
+    }
+    const auto standing =
+        context.budgets->resolve({view.account, view.user_name, terms->budget, view.gpu_count(),
+                                  terms->min_runtime_seconds, terms->team_priority});
+    if (!standing) {
+        return refusal(standing.error());
+    }
+    numbers.cost_milli_hours = cost_milli_hours(weight, terms->min_runtime_seconds);
+    numbers.budget = standing->name;
+    numbers.funded = standing->funded;
+    numbers.used_milli_hours = standing->charged_gpu_milli_hours;
+    numbers.funded_milli_hours = standing->funded_gpu_milli_hours;
+    numbers.ratio_milli = standing->ratio_milli;
+    numbers.position = standing->position;
+    numbers.queue_length = standing->queue_length;
+    verdict.message = submission_message(numbers);
+    return verdict;
+}
+
+Status check_modification(const ModificationView& view) {
+    const auto terms = parse_stored_terms(view.spank_entries);
+    if (!terms) {
+        return {};
+    }
+    if (view.new_requeue == false && terms->resumable) {
+        return Error{
+            "Requeue=0: the job is resumable, it is requeued when its contract is over; submit it "
+            "anew without --resumable to have it ended instead"};
+    }
+    const std::string minimum = format_duration(terms->min_runtime_seconds);
+    if (view.new_time_limit_seconds && *view.new_time_limit_seconds < terms->min_runtime_seconds) {
+        return Error{"TimeLimit=" + format_time_span(*view.new_time_limit_seconds) +
+                     " is below the job's minimum runtime of " + minimum +
+                     ": set a limit of at least that"};
+    }
+    if (view.new_time_min_seconds && *view.new_time_min_seconds < terms->min_runtime_seconds) {
+        return Error{"TimeMin=" + format_time_span(*view.new_time_min_seconds) +
+                     " is below the job's minimum runtime of " + minimum + ": set at least that"};
+    }
+    return {};
+}
+
+}  // namespace tranche
