@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include "common/policy/rank.hpp"

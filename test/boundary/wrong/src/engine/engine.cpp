@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <iostream>
+#include "src/slurmctld/slurmctld.h"
+#include <mutex>
+#include "common/wire/format.hpp"

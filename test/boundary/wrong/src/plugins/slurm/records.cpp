@@ -1,0 +1,3 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <slurm/slurm_errno.h>
+#include "src/slurmctld/slurmctld.h"
