@@ -59,8 +59,9 @@ std::string allocated_text(const SubmissionNumbers& numbers) {
     if (numbers.terms.team_priority != TeamPriority::normal) {
         text += ", team priority " + std::string(to_text(numbers.terms.team_priority));
     }
-    text += ", costs " + format_gpu_hours(numbers.cost_milli_hours) + " GPU h; " + numbers.budget +
-            " used " + format_gpu_hours(numbers.used_milli_hours) + " of the " +
+    text += ", costs " + format_gpu_hours(numbers.cost_milli_hours) +
+            (numbers.array ? " GPU h a task; " : " GPU h; ") + numbers.budget + " used " +
+            format_gpu_hours(numbers.used_milli_hours) + " of the " +
             format_gpu_hours(numbers.funded_milli_hours) + " GPU h funded in " +
             window_text(numbers.window_seconds);
     if (numbers.ratio_milli) {

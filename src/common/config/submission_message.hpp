@@ -25,6 +25,7 @@ struct SubmissionNumbers {
     bool under_contract = true;         // the partition has budgets and contracts
     bool costs_something = true;        // GPUs, or CPUs with a weight
     std::int64_t cost_milli_hours = 0;  // of the minimum runtime
+    bool array = false;                 // the cost is that of one task
     std::string budget;                 // empty: none matches
     bool funded = false;
     std::int64_t used_milli_hours = 0;  // in the window

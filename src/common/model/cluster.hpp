@@ -71,7 +71,8 @@ struct PendingJob {
     bool resumable = false;
     bool interactive = false;
     bool free_first = false;
-    bool governed = true;  // false: outside Partitions=
+    bool governed = true;   // false: outside Partitions=
+    bool plannable = true;  // false: the host cannot evict for it (a component of a larger job)
     std::int64_t turn_run = -1;  // >= 0: this job runs free as that run and waits for its turn
     JobId waits_for = 0;   // evicted for that claimant, which has not started yet; 0: none
 

@@ -77,8 +77,10 @@ void UsageLedger::set_fraction(std::int64_t at, SideId id, BudgetId parent, std:
                                std::uint64_t sum, std::uint64_t sum_before) {
     Side& side = sides_[id];
     const std::uint64_t fraction = fraction_of(shares, sum);
-    if (!charged_ || side.parent != parent) {
-        // The first tree, or a moved budget at its new level: as if it had always been so.
+    side.entitlement.advance(at, rules_.window);
+    if (!charged_ || (side.parent != parent && !side.entitlement.empty())) {
+        // The first tree, or a budget that was funded in the window, at its new level: as if it had
+        // always been so. One that was not has moved nothing: it is new.
         side.entitlement = WindowIntegral();
         side.entitlement.add_forever(static_cast<std::int64_t>(fraction));
     } else if (fraction != side.fraction) {
@@ -198,6 +200,11 @@ void UsageLedger::repay_open_segments(std::int64_t at) {
 }
 
 bool UsageLedger::begin(const Segment& segment) {
+    if (const auto last = closed_.find(segment.key.job_id);
+        last != closed_.end() && std::pair(segment.key.submit_at, segment.key.begin_at) <=
+                                     std::pair(last->second.submit_at, last->second.begin_at)) {
+        return false;
+    }
     const auto [it, is_new] = open_.try_emplace(segment.key);
     if (!is_new) {
         return false;
@@ -237,8 +244,23 @@ bool UsageLedger::end(const SegmentKey& key, std::int64_t charged_until) {
     }
     members_[open.member].kinds[kind].add(std::max(charged_until, open.begin_at),
                                           -open.weight_milli);
+    const auto [last, is_first] = closed_.try_emplace(key.job_id);
+    if (is_first || std::pair(last->second.submit_at, last->second.begin_at) <
+                        std::pair(key.submit_at, key.begin_at)) {
+        last->second = {key.submit_at, key.begin_at, charged_until};
+    }
     open_.erase(it);
     return true;
+}
+
+void UsageLedger::forget_closed(std::int64_t now) {
+    if (closed_.size() < 2 * closed_kept_ + 1024) {
+        return;
+    }
+    std::erase_if(closed_, [&](const auto& entry) {
+        return entry.second.charged_until <= now - rules_.window.length_seconds;
+    });
+    closed_kept_ = closed_.size();
 }
 
 const Standings& UsageLedger::standings(std::int64_t now) {
@@ -251,6 +273,7 @@ const Standings& UsageLedger::standings(std::int64_t now) {
             usage.faded[kind] = faded > 0 ? static_cast<UInt128>(faded) : 0;
         }
     };
+    forget_closed(now);
     standings_.at = now;
     standings_.window = rules_.window;
     standings_.sides.resize(sides_.size());

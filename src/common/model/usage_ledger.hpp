@@ -54,7 +54,12 @@ class UsageLedger {
     // seen.
     void activate_own_side(std::int64_t at, BudgetId budget);
 
-    // A segment that is known already is ignored (returns false): a replay charges once.
+    // Something was charged already that is not fed here any more, being older than the window:
+    // trees that follow are edits.
+    void assume_charged() { charged_ = true; }
+
+    // A segment that is known already, or not later than one of its job that ended within the
+    // window, is ignored (returns false): a replay charges once.
     bool begin(const Segment& segment);
     // Charged up to `charged_until` (<= at; less is a refund). False: no such open segment.
     bool end(const SegmentKey& key, std::int64_t charged_until);
@@ -89,6 +94,11 @@ class UsageLedger {
         SideId side;
         std::int64_t since;
     };
+    struct LastClosed {  // of one job
+        std::int64_t submit_at;
+        std::int64_t begin_at;
+        std::int64_t charged_until;
+    };
     struct OpenSegment {
         BudgetId budget;
         MemberId member;
@@ -102,6 +112,7 @@ class UsageLedger {
     void set_fraction(std::int64_t at, SideId side, BudgetId parent, std::uint32_t shares,
                       std::uint64_t sum, std::uint64_t sum_before);
     void repay_open_segments(std::int64_t at);
+    void forget_closed(std::int64_t now);
     std::vector<SideId> path_of(BudgetId budget) const;
 
     Rules rules_;
@@ -117,6 +128,8 @@ class UsageLedger {
     std::vector<Charges> members_;
     std::map<std::pair<BudgetId, std::string>, MemberId, std::less<>> member_ids_;
     std::map<SegmentKey, OpenSegment> open_;
+    std::unordered_map<std::uint32_t, LastClosed> closed_;  // by job
+    std::size_t closed_kept_ = 0;  // how many the last clearing left
     Standings standings_;
 };
 

@@ -242,6 +242,10 @@ class Pass {
             verdict.reason = WaitReason::idle_gpus;
             return false;
         }
+        if (!job.plannable) {
+            verdict.reason = WaitReason::room;
+            return false;
+        }
         return plan(entry, job, express, verdict);
     }
 
