@@ -65,6 +65,12 @@ SubmissionVerdict answer_submission(const SubmissionView& view, const Submission
         return sound.ok() ? SubmissionVerdict{} : refusal(sound.error());
     }
 
+    const bool says_terms = request->min_runtime || request->contract;
+    if (view.follows_leader && !says_terms) {
+        const Status sound = check_request(*request, circumstances);
+        return sound.ok() ? SubmissionVerdict{} : refusal(sound.error());
+    }
+
     const Settings& settings = *context.settings;
     const std::int64_t weight = weight_milli(view, settings);
     circumstances.costs_something = view.under_contract && weight > 0;
@@ -75,14 +81,19 @@ SubmissionVerdict answer_submission(const SubmissionView& view, const Submission
 
     SubmissionVerdict verdict;
     verdict.terms = *terms;
-    verdict.rewrites_spank_entries = true;
-    verdict.spank_entries = store_terms(view.spank_entries, *terms);
+    const bool says_anything =
+        says_terms || request->resumable || request->team_priority || request->budget;
+    verdict.rewrites_spank_entries = view.under_contract || says_anything;
+    if (verdict.rewrites_spank_entries) {
+        verdict.spank_entries = store_terms(view.spank_entries, *terms);
+    }
     verdict.sets_requeue = terms->resumable;
 
     SubmissionNumbers numbers;
     numbers.terms = *terms;
     numbers.under_contract = view.under_contract;
     numbers.costs_something = weight > 0;
+    numbers.array = view.array;
     numbers.window_seconds = settings.lookback_window_seconds;
     numbers.sets_priority = view.sets_priority;
     numbers.sets_nice = view.sets_nice;

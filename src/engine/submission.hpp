@@ -13,15 +13,10 @@
 
 #include "common/base/result.hpp"
 #include "common/config/contract_request.hpp"
+#include "common/config/gpu_request.hpp"
 #include "common/config/settings.hpp"
 
 namespace tranche {
-
-// What a job asks for, of one type; an empty type is any.
-struct RequestedGpus {
-    std::string type;
-    std::int64_t count = 0;
-};
 
 // A submission as the controller received it, in plain values.
 struct SubmissionView {
@@ -34,10 +29,13 @@ struct SubmissionView {
     std::int64_t nodes = 1;
     std::optional<std::int64_t> time_limit_seconds;  // the partition's default filled in
     std::optional<std::int64_t> time_min_seconds;
-    std::int64_t begin_at = 0;    // 0: at once
-    bool interactive = false;     // salloc or srun
+    std::int64_t begin_at = 0;  // 0: at once
+    bool interactive = false;   // salloc or srun
+    bool array = false;         // the numbers are those of one task
+    // A later component of a heterogeneous job, which inherits the contract where it says nothing.
+    bool follows_leader = false;
     std::optional<bool> requeue;  // --requeue or --no-requeue, nullopt: neither
-    bool sets_priority = false;   // --priority
+    bool sets_priority = false;   // --priority, which Slurm ignored
     bool sets_nice = false;       // --nice
     std::vector<std::string> spank_entries;
     std::string script;
