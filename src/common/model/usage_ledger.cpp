@@ -288,8 +288,12 @@ const Standings& UsageLedger::standings(std::int64_t now) {
             side.entitlement.advance(now, rules_.window);
             const Int128 faded = side.entitlement.faded(rules_.window);
             standing.entitlement = faded > 0 ? static_cast<UInt128>(faded) : 0;
+            const Int128 plain = side.entitlement.plain(rules_.window);
+            standing.entitlement_plain = plain > 0 ? static_cast<UInt128>(plain) : 0;
         } else {
             standing.entitlement = rules_.window.full() * side.fraction;
+            standing.entitlement_plain =
+                static_cast<UInt128>(rules_.window.length_seconds) * side.fraction;
         }
     }
     for (MemberId id = 0; id < members_.size(); ++id) {
