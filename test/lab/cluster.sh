@@ -179,7 +179,7 @@ lab_write_configuration() {
     {
         printf '%s\n' "$text"
         if [[ $opt_stock == yes ]]; then
-            printf '%s\n' PriorityType=priority/multifactor \
+            printf '%s\n' PriorityType=priority/multifactor KillWait=5 \
                 SchedulerParameters=bf_continue,bf_interval=1,batch_sched_delay=1
         else
             grep -v '^#' "$top/etc/slurm.conf.example"
@@ -420,29 +420,27 @@ lab_stop_one() {
     end "$1" 20
 }
 
-# Step daemons of this cluster (they hold files of it open; their environment is gone), daemons that
-# were started here (their environment names the cluster) and processes of its jobs (theirs too).
+# Step daemons of this cluster (they hold files of it open; their environment is overwritten), and
+# whatever else was started by its daemons or by its jobs (their environment names the cluster).
 lab_steps() {
-    local entry
-    for entry in /proc/[0-9]*; do
-        [[ $(readlink "$entry/exe" 2>/dev/null) == */slurmstepd ]] || continue
-        if find "$entry/fd" -lname "$lab_root/*" 2>/dev/null | grep -q .; then
-            printf '%s\n' "${entry#/proc/}"
+    local exe
+    find /proc/[0-9]*/exe -maxdepth 0 -lname '*/slurmstepd*' 2>/dev/null | while read -r exe; do
+        exe=${exe%/exe}
+        if [[ -n $(find "$exe/fd" -lname "$lab_root/*" -print -quit 2>/dev/null) ]]; then
+            printf '%s\n' "${exe#/proc/}"
         fi
     done
 }
-lab_leftovers() {
-    local entry environment
+lab_job_processes() {
     lab_steps
-    for entry in /proc/[0-9]*; do
-        [[ ${entry#/proc/} != "$$" ]] || continue
-        environment=$({ tr '\0' '\n' <"$entry/environ"; } 2>/dev/null) || continue
-        if grep -qxF "TRANCHE_LAB_ROOT=$lab_root" <<<"$environment" ||
-            { grep -qxF "SLURM_CONF=$lab_root/etc/slurm.conf" <<<"$environment" &&
-                grep -q '^SLURM_JOB_ID=' <<<"$environment"; }; then
-            printf '%s\n' "${entry#/proc/}"
-        fi
-    done
+    { grep -lzxF "SLURM_CONF=$lab_root/etc/slurm.conf" /proc/[0-9]*/environ 2>/dev/null |
+        xargs -r grep -lz '^SLURM_JOB_ID=' 2>/dev/null || true; } |
+        sed -n 's|^/proc/\([0-9]*\)/environ|\1|p'
+}
+lab_leftovers() {
+    lab_job_processes
+    { grep -lzxF "TRANCHE_LAB_ROOT=$lab_root" /proc/[0-9]*/environ 2>/dev/null || true; } |
+        sed -n 's|^/proc/\([0-9]*\)/environ|\1|p'
 }
 
 lab_stop_processes() {
@@ -455,12 +453,16 @@ lab_stop_processes() {
             timeout -k 1 5 scancel --state=RUNNING --signal=KILL --full
             timeout -k 1 5 scancel --state=RUNNING
             timeout -k 1 5 scancel --state=SUSPENDED' >/dev/null 2>&1 || true
-        for ((tries = 0; tries < 40; ++tries)); do
+        for ((tries = 0; tries < 20; ++tries)); do
             [[ -n $(lab_steps) ]] || break
             sleep 0.05
         done
+        # The deaf would make slurmd wait for KillWait.
+        left=$(lab_job_processes)
+        # shellcheck disable=SC2086
+        [[ -z $left ]] || kill -KILL $left 2>/dev/null || true
     fi
-    end slurmctld 10
+    # slurmd first: it has to tell slurmctld that jobs are over.
     for name in "$lab_root"/run/g*.owned; do
         [[ -f $name ]] || continue
         name=$(basename "$name" .owned)
@@ -469,15 +471,18 @@ lab_stop_processes() {
     for name in "$lab_root"/run/g*.owned; do
         if [[ -f $name ]]; then end "$(basename "$name" .owned)" 5; fi
     done
+    end slurmctld 10
     end slurmdbd 10
     end mariadb 20
     end munged 5
     end clock 2
-    for ((tries = 0; tries < 40; ++tries)); do
+    # Twice nothing: a step daemon that was just being started has no file open for a moment.
+    local nothing=0
+    for ((tries = 0; tries < 40 && nothing < 2; ++tries)); do
         left=$(lab_leftovers)
-        [[ -n $left ]] || break
+        if [[ -z $left ]]; then ((++nothing)); else nothing=0; fi
         # shellcheck disable=SC2086
-        kill -KILL $left 2>/dev/null || true
+        [[ -z $left ]] || kill -KILL $left 2>/dev/null || true
         sleep 0.05
     done
 }

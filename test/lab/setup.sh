@@ -26,10 +26,10 @@ packages_tests=(python3 python3-pytest clang clang-format clang-tidy libclang-rt
 
 # setup_packages NAME...: installs the packages that are missing.
 setup_packages() {
-    local name missing=()
+    local name installed missing=()
+    installed=$(dpkg-query -W -f '${Package} ${Status}\n' "$@" 2>/dev/null) || true
     for name in "$@"; do
-        [[ $(dpkg-query -W -f '${Status}' "$name" 2>/dev/null) == "install ok installed" ]] ||
-            missing+=("$name")
+        grep -qx "$name install ok installed" <<<"$installed" || missing+=("$name")
     done
     ((${#missing[@]})) || return 0
     [[ $(id -u) == 0 ]] ||
@@ -134,9 +134,8 @@ setup_make() {
     local folder=$1
     shift
     make -s -j"$(nproc)" -C "$folder" "$@" >"$folder/make.log" 2>&1 ||
-        fail "make $* failed:
-$(grep -E 'error|Error' "$folder/make.log" | head -n 12)
-see $folder/make.log"
+        fail "make failed; see $folder/make.log:
+$(grep -E 'error:|undefined reference|No rule' "$folder/make.log" | head -n 12)"
 }
 
 # setup: everything up to a finished build in $setup_build. With TRANCHE_BUILD set, that build is
