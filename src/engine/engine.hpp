@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -95,7 +96,10 @@ class Engine {
     void fault(const char* where, const char* what) noexcept;
 
   private:
-    std::unique_ptr<EngineParts> parts_;
+    std::shared_ptr<EngineParts> parts() const noexcept;
+
+    mutable std::mutex parts_mutex_;
+    std::shared_ptr<EngineParts> parts_;
 };
 
 }  // namespace tranche

@@ -36,6 +36,20 @@ PartingSides parting_sides(const Standings& standings, BudgetId a, BudgetId b) n
     return {};
 }
 
+std::int64_t funded_milli_seconds(const Standings& standings, SideId side,
+                                  Int128 capacity_milli_seconds) noexcept {
+    const auto length = static_cast<UInt128>(standings.window.length_seconds);
+    UInt128 product = kFractionOne;
+    for (const SideId step : standings.budgets[side / 2].path) {
+        product = (product * (standings.sides[step].entitlement_plain / length)) >> kFractionBits;
+        if (step == side) {
+            break;
+        }
+    }
+    return static_cast<std::int64_t>(
+        (static_cast<Int128>(product) * capacity_milli_seconds) >> kFractionBits);
+}
+
 std::uint64_t entitled_fraction(const Standings& standings, SideId side) noexcept {
     // The product of the mean fractions of all levels; each <= 1, so 64 bits hold.
     const UInt128 full = standings.window.full();

@@ -41,6 +41,7 @@ struct SideStanding {
     Usage usage;
     UInt128 commitment = 0;   // of allocated runs and of plans that stand
     UInt128 entitlement = 0;  // 0: never funded in the window
+    UInt128 entitlement_plain = 0;  // not faded, in 2^-32 seconds
     std::uint32_t shares = 0;
     std::uint64_t fraction = 0;  // of its level today, in 2^-32
 
@@ -112,6 +113,11 @@ PartingSides parting_sides(const Standings& standings, BudgetId a, BudgetId b) n
 // Faded charge and commitments over what was funded of `available_milli`, in thousandths, for
 // people: 1000 = used what was funded; UINT64_MAX where nothing was funded but something used.
 std::uint64_t shown_ratio_milli(const Standings& standings, SideId side, std::int64_t available_milli);
+
+// GPU time that a side was funded over the window, plain, in milli-weighted GPU seconds:
+// the mean of its part of each level times the capacity over the window.
+std::int64_t funded_milli_seconds(const Standings& standings, SideId side,
+                                  Int128 capacity_milli_seconds) noexcept;
 
 // The part of the cluster that a side was entitled to over the window, faded, in 2^-32.
 std::uint64_t entitled_fraction(const Standings& standings, SideId side) noexcept;

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The plans that stand: who leaves for whom, how far each victim is, and what came of it.
+//
+// A leaf: its mutex is held for copies only, and nothing of the host is called under it. The cycle
+// thread adds and ends plans, the clock thread moves their victims on.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "common/model/preemption_record.hpp"
+#include "common/policy/pass.hpp"
+#include "engine/host.hpp"
+
+namespace tranche {
+
+struct LiveVictim {
+    Eviction eviction;
+    std::int64_t grace_ends_at = 0;
+    bool warned = false;
+    EvictionState state = EvictionState::in_grace;
+    PreemptionRecord record;
+};
+
+struct LivePlan {
+    Plan plan;
+    std::vector<std::string> nodes;
+    std::vector<LiveVictim> victims;
+    std::int64_t emptied_at = 0;  // when the last victim was gone; 0: not yet
+
+    bool emptied() const;
+};
+
+class PlanBook {
+  public:
+    // A victim that has to be looked after by the clock thread.
+    struct Errand {
+        JobId claimant = 0;
+        Eviction eviction;
+        std::int64_t grace_ends_at = 0;
+        EvictionState state = EvictionState::in_grace;
+    };
+
+    void add(LivePlan plan);
+    std::vector<LivePlan> plans() const;
+    bool empty() const;
+    // Victims that were warned and are not gone.
+    std::vector<Errand> errands() const;
+    // Notes the victim's state at `at`. True if the claimant's plan is now empty of victims.
+    bool note(JobId claimant, JobId victim, EvictionState state, std::int64_t at);
+    // Takes the claimant's plan out; false if there is none.
+    bool remove(JobId claimant, LivePlan& out);
+    void clear();
+
+  private:
+    mutable std::mutex mutex_;
+    std::vector<LivePlan> plans_;
+};
+
+// The record of one victim of a new plan, by the numbers of that pass.
+PreemptionRecord record_of(const VictimDecision& victim, const Plan& plan, const Run& run,
+                           const Standings& standings, std::int64_t available_milli,
+                           const std::string& nodes);
+
+// One line for the victim's output: who takes its place and why, and what happens to it.
+std::string eviction_message(const PreemptionRecord& record, const Run& run,
+                             std::int64_t grace_seconds);
+
+}  // namespace tranche
