@@ -6,6 +6,9 @@
 namespace tranche {
 namespace {
 
+// How long an ended segment may still be reported again: far longer than slurmctld keeps a job.
+constexpr std::int64_t kRememberedSeconds = 86400;
+
 constexpr SideId side_of(BudgetId budget) {
     return 2 * budget;
 }
@@ -253,12 +256,25 @@ bool UsageLedger::end(const SegmentKey& key, std::int64_t charged_until) {
     return true;
 }
 
+void UsageLedger::charge(BudgetId budget, MemberId member, RunKind kind, std::int64_t at,
+                         std::int64_t delta_milli) {
+    activate_own_side(at, budget);
+    charged_ = charged_ || kind == RunKind::allocated;
+    const auto k = static_cast<std::size_t>(kind);
+    sides_[side_of(kRootId)].charges.kinds[k].add(at, delta_milli);
+    sides_[own_side_of(budget)].charges.kinds[k].add(at, delta_milli);
+    for (BudgetId b = budget; b != kRootId; b = parents_[b]) {
+        sides_[side_of(b)].charges.kinds[k].add(at, delta_milli);
+    }
+    members_[member].kinds[k].add(at, delta_milli);
+}
+
 void UsageLedger::forget_closed(std::int64_t now) {
     if (closed_.size() < 2 * closed_kept_ + 1024) {
         return;
     }
     std::erase_if(closed_, [&](const auto& entry) {
-        return entry.second.charged_until <= now - rules_.window.length_seconds;
+        return entry.second.charged_until <= now - kRememberedSeconds;
     });
     closed_kept_ = closed_.size();
 }

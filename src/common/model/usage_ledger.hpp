@@ -58,11 +58,15 @@ class UsageLedger {
     // trees that follow are edits.
     void assume_charged() { charged_ = true; }
 
-    // A segment that is known already, or not later than one of its job that ended within the
-    // window, is ignored (returns false): a replay charges once.
+    // A segment that is known already, or not later than one of its job that ended within the last
+    // day, is ignored (returns false): a replay charges once.
     bool begin(const Segment& segment);
     // Charged up to `charged_until` (<= at; less is a refund). False: no such open segment.
     bool end(const SegmentKey& key, std::int64_t charged_until);
+    // For a replay, in place of begin() (+weight) and end() (-weight) of a segment that ended under
+    // the tree it began under: cheaper, and not remembered.
+    void charge(BudgetId budget, MemberId member, RunKind kind, std::int64_t at,
+                std::int64_t delta_milli);
     bool is_open(const SegmentKey& key) const { return open_.contains(key); }
     std::size_t open_count() const { return open_.size(); }
 

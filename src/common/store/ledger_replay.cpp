@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <tuple>
+#include <unordered_map>
 
 namespace tranche {
 namespace {
+
+constexpr std::int64_t kReportedAgainSeconds = 86400;  // as UsageLedger::begin() remembers
 
 // What was recorded in one transaction came in the order of a LedgerBatch: trees, begins, ends.
 struct Event {
@@ -60,25 +63,53 @@ void replay(const LedgerContents& contents, UsageLedger& ledger) {
                std::tuple(b.batch, b.phase(), b.at, b.kind, b.index);
     });
 
+    // Segments that may be reported again, and those over which the tree changed, are told one by
+    // one; the many others are two sums.
+    const std::int64_t now = contents.since_at + ledger.rules().window.length_seconds;
+    std::vector<std::int64_t> tree_batches(
+        contents.tree_batches.begin() + static_cast<std::ptrdiff_t>(next_tree),
+        contents.tree_batches.end());
+    std::sort(tree_batches.begin(), tree_batches.end());
+    const auto is_plain = [&](const ClosedSegment& s) {
+        const auto next = std::upper_bound(tree_batches.begin(), tree_batches.end(), s.begun_batch);
+        return s.charged_until < now - kReportedAgainSeconds &&
+               (next == tree_batches.end() || *next > s.ended_batch);
+    };
+    std::vector<BudgetId> budgets(contents.names.size(), kNoId);
+    std::unordered_map<std::uint64_t, MemberId> members;
+    const auto charge = [&](const ClosedSegment& s, std::int64_t at, std::int64_t delta) {
+        BudgetId& budget = budgets[s.budget];
+        if (budget == kNoId) {
+            const std::string& name = contents.names[s.budget];
+            budget = name.empty() ? kNoBudgetId : ledger.budget_id(name);
+        }
+        const auto [member, is_new] =
+            members.try_emplace(std::uint64_t{s.budget} << 32 | s.user, kNoId);
+        if (is_new) {
+            member->second = ledger.member_id(budget, contents.names[s.user]);
+        }
+        ledger.charge(budget, member->second, s.kind, at, delta);
+    };
+
     for (const Event& event : events) {
-        switch (event.kind) {
-            case Event::Kind::tree:
-                ledger.set_tree(event.at, contents.trees[event.index].tree);
-                break;
-            case Event::Kind::begin_open:
-                ledger.begin(contents.open[event.index].segment());
-                break;
-            case Event::Kind::begin_closed: {
-                const ClosedSegment& s = contents.closed[event.index];
-                ledger.begin({s.key, contents.names[s.budget], contents.names[s.user], s.kind,
-                              s.weight_milli});
-                break;
-            }
-            case Event::Kind::end: {
-                const ClosedSegment& s = contents.closed[event.index];
-                ledger.end(s.key, s.charged_until);
-                break;
-            }
+        if (event.kind == Event::Kind::tree) {
+            ledger.set_tree(event.at, contents.trees[event.index].tree);
+            continue;
+        }
+        if (event.kind == Event::Kind::begin_open) {
+            ledger.begin(contents.open[event.index].segment());
+            continue;
+        }
+        const ClosedSegment& s = contents.closed[event.index];
+        const bool begins = event.kind == Event::Kind::begin_closed;
+        if (is_plain(s)) {
+            charge(s, begins ? s.key.begin_at : std::max(s.charged_until, s.key.begin_at),
+                   begins ? s.weight_milli : -s.weight_milli);
+        } else if (begins) {
+            ledger.begin({s.key, contents.names[s.budget], contents.names[s.user], s.kind,
+                          s.weight_milli});
+        } else {
+            ledger.end(s.key, s.charged_until);
         }
     }
 }

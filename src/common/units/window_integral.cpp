@@ -18,21 +18,30 @@ void WindowIntegral::add(std::int64_t at, std::int64_t delta) {
     sum0_ += delta;
     sum1_ += t * delta;
     sum2_ += t * t * delta;
-    if (steps_.empty() || steps_.back().at < at) {
+    if (steps_.empty() || steps_.back().at <= at) {
         steps_.push_back({at, delta});
-        return;
-    }
-    const auto place = std::lower_bound(steps_.begin(), steps_.end(), at,
-                                        [](const Step& s, std::int64_t v) { return s.at < v; });
-    if (place != steps_.end() && place->at == at) {
-        place->delta += delta;
     } else {
-        steps_.insert(place, {at, delta});
+        late_.push_back({at, delta});
     }
+}
+
+void WindowIntegral::sort_in_late_steps() {
+    const auto earlier = [](const Step& a, const Step& b) { return a.at < b.at; };
+    std::sort(late_.begin(), late_.end(), earlier);
+    // Only what is later than the first of them moves.
+    const auto first = std::upper_bound(steps_.begin(), steps_.end(), late_.front(), earlier);
+    const auto kept = first - steps_.begin();
+    const auto middle = static_cast<std::ptrdiff_t>(steps_.size());
+    steps_.insert(steps_.end(), late_.begin(), late_.end());
+    std::inplace_merge(steps_.begin() + kept, steps_.begin() + middle, steps_.end(), earlier);
+    std::vector<Step>().swap(late_);
 }
 
 void WindowIntegral::advance(std::int64_t now, const Window& window) {
     now_ = std::max(now_, now);
+    if (!late_.empty()) {
+        sort_in_late_steps();
+    }
     while (!steps_.empty() && now_ - steps_.front().at >= window.length_seconds) {
         const Step step = steps_.front();
         steps_.pop_front();

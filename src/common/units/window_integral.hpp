@@ -10,12 +10,14 @@
 // which is the integral times W, so that it is a whole number (DESIGN 2.3: for ages a > b the
 // stay counts 2 W (a - b) - (a^2 - b^2)).
 //
-// Cost: add() is O(1) when steps arrive in order of time; advance() is O(1) amortised; values
-// are O(1). Range: |level| < 2^62, instants within 2^40 s of each other.
+// Cost: add() is O(1); advance() is O(1) amortised, and for steps that came out of order O(log)
+// each and O(later ones) together; values are O(1). Range: |level| < 2^62, instants within 2^40 s
+// of each other.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <vector>
 
 #include "common/units/wide_int.hpp"
 
@@ -58,19 +60,24 @@ class WindowIntegral {
     Int128 faded(const Window& window) const noexcept;
     // The level at that instant.
     std::int64_t level() const noexcept { return settled_ + static_cast<std::int64_t>(sum0_); }
-    bool empty() const noexcept { return settled_ == 0 && steps_.empty(); }
+    bool empty() const noexcept {
+        return settled_ == 0 && steps_.empty() && late_.empty();
+    }
 
   private:
     struct Step {
         std::int64_t at;
         std::int64_t delta;
     };
+    void sort_in_late_steps();
+
     std::deque<Step> steps_;      // inside the window, by time
+    std::vector<Step> late_;      // the same, that came out of order since the last advance()
     std::int64_t settled_ = 0;    // sum of the steps older than the window
     std::int64_t now_ = 0;        // the instant last advanced to
     std::int64_t epoch_ = 0;      // origin of the moments below
     bool has_epoch_ = false;
-    Int128 sum0_ = 0, sum1_ = 0, sum2_ = 0;  // sum of delta * (at - epoch)^k over steps_
+    Int128 sum0_ = 0, sum1_ = 0, sum2_ = 0;  // sum of delta * (at - epoch)^k over both
 };
 
 }  // namespace tranche
