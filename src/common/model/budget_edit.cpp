@@ -305,8 +305,8 @@ Status check_rights(const BudgetTree& before, const BudgetTree& after, const Act
             (old == nullptr || !before.matches_account(*old, name))) {
             for (const auto& [other, budget] : before.budgets()) {
                 if (other != name && before.matches_account(budget, name) &&
-                    std::none_of(above.begin(), above.end(), [&](const Budget* b) {
-                        return b->name == other || before.is_below(other, b->name);
+                    std::none_of(above.begin(), above.end(), [&, &theirs = other](const Budget* b) {
+                        return b->name == theirs || before.is_below(theirs, b->name);
                     })) {
                     return Error{"user " + quoted(actor.user) + " may not name a budget " +
                                  quoted(name) + ": it would take the account of that name from "
