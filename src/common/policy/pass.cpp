@@ -133,7 +133,7 @@ class Pass {
             room_[n] = {node.free_gpus, node.free_cpus, node.free_memory_mib,
                         node.usable && !node.settling, node.usable && !node.settling};
         }
-        future_ = room_;
+        empty_ = future_ = room_;
         for (NodeIndex n = 0; n < view_.nodes.size(); ++n) {
             future_[n].open = view_.nodes[n].usable;
         }
@@ -158,17 +158,22 @@ class Pass {
 
     void take_room(const std::vector<NodeShare>& where, bool plan) {
         for (const NodeShare& share : where) {
-            for (RoomNode* room : {&room_[share.node], &future_[share.node]}) {
-                room->gpus -= share.gpus;
-                room->cpus -= share.cpus;
-                room->memory_mib -= share.memory_mib;
-            }
             if (plan && rules_.one_plan_per_node) {
                 room_[share.node].open = false;
                 future_[share.node].plannable = false;
             }
         }
+        take(room_, where);
+        take(future_, where);
         ++version_;
+    }
+
+    static void take(std::vector<RoomNode>& room, const std::vector<NodeShare>& where) {
+        for (const NodeShare& share : where) {
+            room[share.node].gpus -= share.gpus;
+            room[share.node].cpus -= share.cpus;
+            room[share.node].memory_mib -= share.memory_mib;
+        }
     }
 
     void try_planned(std::uint32_t index, JobVerdict& verdict) {
@@ -179,10 +184,12 @@ class Pass {
         const bool ready = std::all_of(
             plan->where.begin(), plan->where.end(), [&](const NodeShare& share) {
                 const Node& node = view_.nodes[share.node];
-                return node.usable && !node.settling && node.free_gpus >= share.gpus &&
-                       node.free_cpus >= share.cpus && node.free_memory_mib >= share.memory_mib;
+                const RoomNode& room = empty_[share.node];
+                return node.usable && !node.settling && room.gpus >= share.gpus &&
+                       room.cpus >= share.cpus && room.memory_mib >= share.memory_mib;
             });
         if (ready) {
+            take(empty_, plan->where);
             verdict.reason = WaitReason::starting;
             result_.starts.push_back({index, plan->where, false, plan->express});
         }
@@ -229,6 +236,7 @@ class Pass {
         }
         if (auto where = free_place(job.shape)) {
             take_room(*where, false);
+            take(empty_, *where);
             verdict.reason = WaitReason::starting;
             result_.starts.push_back({entry.job, std::move(*where), as_free, express});
             count(job, express, allocated && !as_free);
@@ -436,7 +444,8 @@ class Pass {
     std::int64_t available_milli_ = 0;
     std::int64_t protected_gpus_ = 0;
     std::int64_t evictions_;
-    std::vector<RoomNode> room_;    // now
+    std::vector<RoomNode> empty_;   // held by no run, whatever plans say
+    std::vector<RoomNode> room_;    // the same less what standing plans will take
     std::vector<RoomNode> future_;  // when all that leave have left
     std::vector<std::uint32_t> taken_;
     std::unordered_map<JobShape, bool, ShapeHash> no_free_place_;
