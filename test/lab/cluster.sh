@@ -27,7 +27,7 @@ spawn() {
     local name=$1
     shift
     printf '%q ' "$@" >"$lab_root/run/$name.command"
-    TRANCHE_LAB_ROOT=$lab_root setsid "$@" \
+    (cd "$lab_root/log" && TRANCHE_LAB_ROOT=$lab_root exec setsid "$@") \
         </dev/null >>"$lab_root/log/$name.out" 2>&1 8>&- 9>&- &
     printf '%s %s\n' $! "$(process_started $!)" >"$lab_root/run/$name.owned"
     disown $!

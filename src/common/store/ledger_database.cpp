@@ -598,6 +598,7 @@ struct LedgerDatabase::State {
                 return;
             }
             std::vector<Budget> list;
+            list.reserve(budgets.size());
             for (const auto& [name, budget] : budgets) {
                 list.push_back(budget);
             }

@@ -137,14 +137,14 @@ Json Json::thousandths(std::int64_t milli) {
     return Json(json_real(static_cast<double>(milli) / 1000));
 }
 
-Json& Json::set(const char* key, Json value) {
+Json& Json::set(const char* key, const Json& value) {
     if (json_object_set(value_, key, value.value_) != 0) {
         throw std::bad_alloc();
     }
     return *this;
 }
 
-Json& Json::append(Json value) {
+Json& Json::append(const Json& value) {
     if (json_array_append(value_, value.value_) != 0) {
         throw std::bad_alloc();
     }

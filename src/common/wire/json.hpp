@@ -38,7 +38,7 @@ class Json {
     static Json thousandths(std::int64_t milli);
 
     // Objects only. The overloads keep a number from becoming a text by accident.
-    Json& set(const char* key, Json value);
+    Json& set(const char* key, const Json& value);
     Json& set(const char* key, std::string_view value) { return set(key, text(value)); }
     Json& set(const char* key, const char* value) { return set(key, text(value)); }
     Json& set(const char* key, std::int64_t value) { return set(key, integer(value)); }
@@ -48,7 +48,7 @@ class Json {
     }
     Json& set(const char* key, bool value) { return set(key, boolean(value)); }
     // Arrays only.
-    Json& append(Json value);
+    Json& append(const Json& value);
 
     bool is_null() const noexcept { return json_is_null(value_); }
     bool is_object() const noexcept { return json_is_object(value_); }
