@@ -53,7 +53,7 @@ end() {
     kill -TERM "$pid" 2>/dev/null
     while owned "$1" >/dev/null; do
         if ((tries-- == 0)); then
-            say "$1 (pid $pid) did not stop and was killed"
+            [[ ${2:-10} == 1 ]] || say "$1 (pid $pid) did not stop and was killed"
             kill -KILL "$pid" 2>/dev/null
         fi
         sleep 0.05
@@ -67,20 +67,19 @@ wait_for() {
     shift 3
     until "$@" >/dev/null 2>&1; do
         { ((tries-- > 0)) && owned "$daemon" >/dev/null; } || {
-            lab_tell_logs
+            tell_log "$daemon"
             fail "$what did not happen; the logs are in $lab_root/log"
         }
         sleep 0.05
     done
 }
 
-lab_tell_logs() {
-    local log
-    for log in "$lab_root"/log/*; do
-        [[ -s $log ]] || continue
-        say "--- the end of $log"
-        tail -n 8 "$log" >&2
-    done
+# tell_log DAEMON: the end of what it said, without the debugging lines.
+tell_log() {
+    local log=$lab_root/log/$1.log
+    [[ -s $log ]] || log=$lab_root/log/$1.out
+    say "--- the end of $log"
+    grep -v 'debug' "$log" 2>/dev/null | tail -n 12 >&2 || true
 }
 
 # --- place and ports ---------------------------------------------------------------------------
@@ -462,14 +461,16 @@ lab_stop_processes() {
         # shellcheck disable=SC2086
         [[ -z $left ]] || kill -KILL $left 2>/dev/null || true
     fi
-    # slurmd first: it has to tell slurmctld that jobs are over.
+    # slurmd first: it has to tell slurmctld that jobs are over. Without one it waits in vain.
+    local patience=5
+    owned slurmctld >/dev/null || patience=1
     for name in "$lab_root"/run/g*.owned; do
         [[ -f $name ]] || continue
         name=$(basename "$name" .owned)
         if pid=$(owned "$name"); then kill -TERM "$pid"; fi
     done
     for name in "$lab_root"/run/g*.owned; do
-        if [[ -f $name ]]; then end "$(basename "$name" .owned)" 5; fi
+        if [[ -f $name ]]; then end "$(basename "$name" .owned)" "$patience"; fi
     done
     end slurmctld 10
     end slurmdbd 10
