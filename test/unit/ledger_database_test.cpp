@@ -550,7 +550,7 @@ TEST_F(LedgerDatabaseTest, a_replayed_ledger_charges_every_run_once) {
     apply(ledger, whole_batch());
     apply(ledger, whole_batch());
     UsageLedger::Rules rules;
-    rules.window.length_seconds = 100'000;
+    rules.window.length_seconds = 50000;
     UsageLedger usage(rules);
     replay(load(ledger), usage);
     const Standings& standings = usage.standings(4000);

@@ -208,12 +208,16 @@ class Ranker {
         raised_ = members_that_may_raise(view, standings, settings, basis.kind);
     }
 
-    void add(std::uint32_t index) {
+    // All its pending tasks but the first `placed`.
+    void add(std::uint32_t index, std::uint32_t placed) {
         const PendingJob& job = view_.pending[index];
         RankNode& node = nodes_[node_of(job.budget)];
         const bool pooled = standings_.budgets[job.budget].pooled;
         const TeamPriority priority =
             effective_priority(job.team_priority, pooled || raised_[job.member]);
+        if (placed > 0) {
+            placed_.emplace(index, placed);
+        }
         node.queue.add({index, static_cast<std::uint8_t>(priority), pooled ? 0 : job.member,
                         job.nice, job.first_submit_at, job.id});
     }
@@ -221,6 +225,9 @@ class Ranker {
     void run(Band band, std::vector<RankedEntry>& out) {
         start_queues();
         std::vector<std::uint32_t> placed(view_.pending.size(), 0);
+        for (const auto& [index, tasks] : placed_) {
+            placed[index] = tasks;
+        }
         const std::size_t first_out = out.size();
         while (!nodes_[0].heap.empty()) {
             std::uint32_t at = 0;
@@ -368,6 +375,7 @@ class Ranker {
     const Standings& standings_;
     Basis basis_;
     std::vector<bool> raised_;  // by member
+    std::unordered_map<std::uint32_t, std::uint32_t> placed_;  // tasks before these, by job
     std::vector<RankNode> nodes_;
     std::vector<std::uint32_t> node_by_side_;
     std::int64_t available_gpus_ = 0;
@@ -440,27 +448,38 @@ std::vector<RankedEntry> rank_queue(const ClusterView& view, const Standings& st
         put(index, Band::plan, standings);
     }
 
-    // Express jobs stand by first submission and count on their sides before the others.
+    // Express jobs stand by first submission and count on their sides before the others. The caps
+    // are counted on as they are placed: what is over them stands among the ordinary jobs.
+    std::unordered_map<std::uint32_t, std::uint32_t> express_tasks;
     Standings with_express;
     const Standings* current = &standings;
     if (!express.empty()) {
         with_express = standings;
         current = &with_express;
-        const ExpressLane lane(view, standings, settings);
+        ExpressLane lane(view, standings, settings);
         std::sort(express.begin(), express.end(), [&](std::uint32_t a, std::uint32_t b) {
             return earlier_submitted(view.pending[a], view.pending[b]);
         });
         for (const std::uint32_t index : express) {
             const PendingJob& job = view.pending[index];
-            if (kinds[index] != Kind::allocated ||
-                lane.check(standings.members[job.member].user, job.shape.gpus) !=
-                    ExpressCap::none) {
+            const std::string& user = standings.members[job.member].user;
+            std::uint32_t tasks = 0;
+            while (kinds[index] == Kind::allocated && tasks < job.tasks &&
+                   lane.check(user, job.shape.gpus) == ExpressCap::none) {
+                lane.add(user, job.shape.gpus);
+                ++tasks;
+            }
+            if (tasks == 0) {
                 continue;
             }
-            kinds[index] = Kind::express;
+            if (tasks == job.tasks) {
+                kinds[index] = Kind::express;
+            }
+            express_tasks.emplace(index, tasks);
             put(index, Band::express, with_express);
+            out.back().tasks = tasks;
             if (settings.commitments) {
-                with_express.commit(job.budget, job.member, job.weight_milli * job.tasks,
+                with_express.commit(job.budget, job.member, job.weight_milli * tasks,
                                     job.contract_seconds());
             }
         }
@@ -470,7 +489,8 @@ std::vector<RankedEntry> rank_queue(const ClusterView& view, const Standings& st
         Ranker ranker(view, *current, settings, {basis, settings.commitments});
         for (std::uint32_t i = 0; i < view.pending.size(); ++i) {
             if (kinds[i] == kind) {
-                ranker.add(i);
+                const auto before = express_tasks.find(i);
+                ranker.add(i, before == express_tasks.end() ? 0 : before->second);
             }
         }
         ranker.run(band, out);
