@@ -100,9 +100,16 @@ SubmissionVerdict answer_submission(const SubmissionView& view, const Submission
     if (context.budgets == nullptr) {
         return verdict;
     }
-    const auto standing =
-        context.budgets->resolve({view.account, view.user_name, terms->budget, view.gpu_count(),
-                                  terms->min_runtime_seconds, terms->team_priority});
+    StandingQuestion question;
+    question.account = view.account;
+    question.user_name = view.user_name;
+    question.requested_budget = terms->budget;
+    question.gpus = view.gpu_count();
+    question.nodes = view.nodes;
+    question.weight_milli = view.under_contract ? weight : 0;
+    question.min_runtime_seconds = terms->min_runtime_seconds;
+    question.team_priority = terms->team_priority;
+    const auto standing = context.budgets->resolve(question);
     if (!standing) {
         return refusal(standing.error());
     }

@@ -50,6 +50,8 @@ struct StandingQuestion {
     std::string user_name;
     std::string requested_budget;  // empty: the one that matches
     std::int64_t gpus = 0;
+    std::int64_t nodes = 1;
+    std::int64_t weight_milli = 0;
     std::int64_t min_runtime_seconds = 0;
     TeamPriority team_priority = TeamPriority::normal;
 };
