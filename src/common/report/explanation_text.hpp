@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Explanations in words, for `srank --why`, `srank --running` and the log.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "common/model/preemption_record.hpp"
+#include "common/policy/explain.hpp"
+
+namespace tranche {
+
+// Several lines, each ended by a line break.
+std::string explanation_text(const PendingExplanation& explanation, std::int64_t now);
+std::string explanation_text(const RunningExplanation& explanation, std::int64_t now);
+std::string preemption_text(const PreemptionRecord& record, std::int64_t now);
+
+// One sentence without a full stop: "the runs it could take are still under contract".
+std::string wait_reason_text(WaitReason reason);
+std::string take_reason_text(TakeReason reason);
+
+// One word or clause for a column: "now", "in 25 min (14:05)", "when it has started".
+std::string from_text(const TakeOutlook& outlook, std::int64_t now);
+std::string protected_text(const RunningExplanation& explanation, std::int64_t now);
+
+}  // namespace tranche

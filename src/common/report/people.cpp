@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "common/report/people.hpp"
+
+#include <cstdio>
+#include <ctime>
+
+namespace tranche {
+namespace {
+
+std::string timed(const char* format, std::int64_t at) {
+    const auto instant = static_cast<time_t>(at);
+    std::tm broken{};
+    if (localtime_r(&instant, &broken) == nullptr) {
+        return std::to_string(at);
+    }
+    char text[64];
+    return std::string(text, std::strftime(text, sizeof text, format, &broken));
+}
+
+}  // namespace
+
+std::string people_gpu_hours(std::int64_t milli_hours) {
+    const bool negative = milli_hours < 0;
+    const auto magnitude = negative ? 0 - static_cast<std::uint64_t>(milli_hours)
+                                    : static_cast<std::uint64_t>(milli_hours);
+    const std::uint64_t tenths = magnitude / 100 + (magnitude % 100 >= 50 ? 1 : 0);
+    return std::string(negative && tenths > 0 ? "-" : "") + std::to_string(tenths / 10) + "." +
+           std::to_string(tenths % 10);
+}
+
+std::string people_ratio(std::optional<std::int64_t> ratio_milli) {
+    if (!ratio_milli) {
+        return "-";
+    }
+    const std::int64_t hundredths = *ratio_milli / 10 + (*ratio_milli % 10 >= 5 ? 1 : 0);
+    char text[32];
+    std::snprintf(text, sizeof text, "%lld.%02lld", static_cast<long long>(hundredths / 100),
+                  static_cast<long long>(hundredths % 100));
+    return text;
+}
+
+std::string people_duration(std::int64_t seconds) {
+    if (seconds < 0) {
+        return "-" + people_duration(-seconds);
+    }
+    const auto two = [](std::int64_t large, const char* large_unit, std::int64_t small,
+                        const char* small_unit) {
+        std::string text = std::to_string(large) + large_unit;
+        return small == 0 ? text : text + " " + std::to_string(small) + small_unit;
+    };
+    if (seconds < 120) {
+        return std::to_string(seconds) + " s";
+    }
+    if (seconds < 3600) {
+        return std::to_string((seconds + 30) / 60) + " min";
+    }
+    if (seconds < 2 * 86400) {
+        const std::int64_t minutes = (seconds + 30) / 60;
+        return two(minutes / 60, " h", minutes % 60, " min");
+    }
+    const std::int64_t hours = (seconds + 1800) / 3600;
+    return two(hours / 24, " d", hours % 24, " h");
+}
+
+std::string people_clock(std::int64_t at, std::int64_t now) {
+    const std::int64_t apart = at > now ? at - now : now - at;
+    const std::string date = timed("%b %d", at);
+    const bool same_day = apart < 86400 && date == timed("%b %d", now);
+    return same_day ? timed(apart < 120 ? "%H:%M:%S" : "%H:%M", at) : timed("%b %d %H:%M", at);
+}
+
+std::string people_when(std::int64_t at, std::int64_t now) {
+    if (at == now) {
+        return "now";
+    }
+    const std::string clock = " (" + people_clock(at, now) + ")";
+    return at > now ? "in " + people_duration(at - now) + clock
+                    : people_duration(now - at) + " ago" + clock;
+}
+
+std::string people_instant(std::int64_t at) {
+    return timed("%Y-%m-%dT%H:%M:%S", at);
+}
+
+}  // namespace tranche
