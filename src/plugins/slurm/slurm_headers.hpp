@@ -56,6 +56,21 @@ extern "C" {
 void slurm_debug(const char* format, ...) __attribute__((format(printf, 1, 2)));
 }
 #undef operator
+
+// Variables of slurmctld itself. Clients load plugins as well (sshare the priority one), and functions
+// are bound at their first call, but variables at loading: weak, they are merely null there. No entry
+// point looks at one outside slurmctld.
+#pragma weak accounting_enforce
+#pragma weak acct_db_conn
+#pragma weak active_feature_list
+#pragma weak avail_node_bitmap
+#pragma weak default_part_loc
+#pragma weak job_list
+#pragma weak last_job_update
+#pragma weak resv_list
+#pragma weak slurmctld_config
+#pragma weak slurmctld_tres_cnt
+
 #undef error
 #undef fatal
 #undef info
