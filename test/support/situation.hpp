@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // One instant of a small cluster, written as a scenario file would: budgets, past use, running and
-// pending jobs by name. Times are seconds, `now` is the instant that is looked at.
+// pending jobs by name. Times are seconds from the scenario's zero, `now` is the instant that is
+// looked at.
 //
 // The settings are a scenario's (DESIGN 4.6): no lane, no headroom, no RaisedShare,
 // PreemptWithinBudget=both.
@@ -56,14 +57,17 @@ inline UsageLedger::Rules rules_of(const Settings& settings) {
 
 class Situation {
   public:
+    // The scenario's zero as an instant: 0 itself means "not known" in records.
+    static constexpr std::int64_t kZero = 1'000'000;
+
     explicit Situation(const std::vector<Budget>& budgets, std::int64_t now = 0,
                        Settings with = scenario_settings())
         : settings(std::move(with)), ledger(rules_of(settings)) {
-        view.now = now;
+        view.now = kZero + now;
         view.node_sets.emplace_back();
         view.pending.reserve(1000);  // references stay valid
         view.runs.reserve(1000);
-        ledger.set_tree(-2 * settings.lookback_window_seconds, make_tree(budgets));
+        ledger.set_tree(kZero - 2 * settings.lookback_window_seconds, make_tree(budgets));
     }
 
     Situation& nodes(int count, std::int64_t gpus = 8, const std::string& type = "") {
@@ -78,13 +82,18 @@ class Situation {
         return *this;
     }
 
+    Situation& edit(std::int64_t at, const std::vector<Budget>& budgets) {
+        ledger.set_tree(kZero + at, make_tree(budgets));
+        return *this;
+    }
+
     // The user is the budget's name where none is said.
     Situation& used(const std::string& budget, std::int64_t gpus, std::int64_t from,
                     std::int64_t to, const std::string& user = "",
                     RunKind kind = RunKind::allocated) {
-        const SegmentKey key{next_id_++, from, from};
+        const SegmentKey key{next_id_++, kZero + from, kZero + from};
         ledger.begin({key, budget, user.empty() ? budget : user, kind, gpus * 1000});
-        ledger.end(key, to);
+        ledger.end(key, kZero + to);
         return *this;
     }
 

@@ -79,7 +79,9 @@ class Pass {
                 result_.wake_at = std::min(result_.wake_at, run.protected_until);
             }
             if (run.under_contract(view.now) && !run.express) {
-                protected_gpus_ += run.gpus;
+                for (const NodeShare& share : run.where) {
+                    protected_gpus_ += view.nodes[share.node].usable ? share.gpus : 0;
+                }
             }
         }
         for (const Plan& plan : view.plans) {
@@ -213,7 +215,9 @@ class Pass {
         } else if (allocated && fits_lane(job, settings_)) {
             verdict.express_cap = lane_.check(user_of(job), job.shape.gpus);
         }
+        // Where no part is kept open, contracts are in the way and not the headroom.
         const bool over_headroom = allocated && !express &&
+                                   allowed_protected_ < view_.available_gpus() &&
                                    job.shape.gpus <= allowed_protected_ &&
                                    protected_gpus_ + job.shape.gpus > allowed_protected_;
         if (job.turn_run >= 0) {
