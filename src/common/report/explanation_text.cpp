@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "common/report/people.hpp"
 
 namespace tranche {
 namespace {
@@ -70,7 +69,7 @@ std::string own_text(const OwnLoss& loss, const std::string& budget) {
     return text + "it was submitted earlier\n";
 }
 
-std::string outlook_line(const TakeOutlook& outlook, std::int64_t now) {
+std::string outlook_line(const TakeOutlook& outlook, const Moment& now) {
     std::string text = "  " + job_text(outlook.job) + whose(outlook.budget, outlook.user) + ", " +
                        plural(static_cast<std::size_t>(std::max<std::int64_t>(outlook.gpus, 0)),
                               "GPU") +
@@ -165,14 +164,14 @@ std::string take_reason_text(TakeReason reason) {
     return "unknown";
 }
 
-std::string from_text(const TakeOutlook& outlook, std::int64_t now) {
+std::string from_text(const TakeOutlook& outlook, const Moment& now) {
     if (outlook.from_at == kNever) {
         return "after a contract that has not begun";
     }
-    return outlook.from_at <= now ? "now" : people_when(outlook.from_at, now);
+    return outlook.from_at <= now.at ? "now" : people_when(outlook.from_at, now);
 }
 
-std::string protected_text(const RunningExplanation& e, std::int64_t now) {
+std::string protected_text(const RunningExplanation& e, const Moment& now) {
     if (!e.allocated) {
         return "free";
     }
@@ -182,7 +181,7 @@ std::string protected_text(const RunningExplanation& e, std::int64_t now) {
     return people_when(e.protected_until, now);
 }
 
-std::string explanation_text(const PendingExplanation& e, std::int64_t now) {
+std::string explanation_text(const PendingExplanation& e, const Moment& now) {
     std::string text = "Job " + std::to_string(e.job) + whose(e.budget, e.user) + " is pending: " +
                        std::string(to_text(e.band)) + ", rank " + std::to_string(e.rank) + " of " +
                        std::to_string(e.ranked) + ", " + std::to_string(e.gpus) + " GPUs\n";
@@ -248,7 +247,7 @@ std::string explanation_text(const PendingExplanation& e, std::int64_t now) {
     return text;
 }
 
-std::string explanation_text(const RunningExplanation& e, std::int64_t now) {
+std::string explanation_text(const RunningExplanation& e, const Moment& now) {
     std::string text = "Job " + std::to_string(e.job) + whose(e.budget, e.user) + " is running: " +
                        (e.allocated ? "allocated" : "free") + ", " + std::to_string(e.gpus) +
                        " GPUs, since " + people_when(e.started_at, now) + "\n";
@@ -256,9 +255,9 @@ std::string explanation_text(const RunningExplanation& e, std::int64_t now) {
         text += "It runs free: it is charged to nobody and may be ended at any second\n";
     } else if (e.protected_until == kNever) {
         text += "Its contract begins when its nodes are up and the prolog is over\n";
-    } else if (e.protected_until > now) {
+    } else if (e.protected_until > now.at) {
         text += "Protected until " + people_clock(e.protected_until, now) + ", " +
-                people_duration(e.protected_until - now) + " from now\n";
+                people_duration(e.protected_until - now.at) + " from now\n";
     } else {
         text += "Its contract ended " + people_when(e.protected_until, now) + "\n";
     }
@@ -281,7 +280,7 @@ std::string explanation_text(const RunningExplanation& e, std::int64_t now) {
     return text;
 }
 
-std::string preemption_text(const PreemptionRecord& r, std::int64_t now) {
+std::string preemption_text(const PreemptionRecord& r, const Moment& now) {
     std::string text = "Job " + std::to_string(r.victim) + whose(r.victim_budget, r.victim_user) +
                        " was preempted " + people_when(r.planned_at, now) + " for " +
                        job_text(r.claimant) + whose(r.claimant_budget, r.claimant_user) +

@@ -7,20 +7,21 @@
 
 #include "common/model/preemption_record.hpp"
 #include "common/policy/explain.hpp"
+#include "common/report/people.hpp"
 
 namespace tranche {
 
 // Several lines, each ended by a line break.
-std::string explanation_text(const PendingExplanation& explanation, std::int64_t now);
-std::string explanation_text(const RunningExplanation& explanation, std::int64_t now);
-std::string preemption_text(const PreemptionRecord& record, std::int64_t now);
+std::string explanation_text(const PendingExplanation& explanation, const Moment& now);
+std::string explanation_text(const RunningExplanation& explanation, const Moment& now);
+std::string preemption_text(const PreemptionRecord& record, const Moment& now);
 
 // One sentence without a full stop: "the runs it could take are still under contract".
 std::string wait_reason_text(WaitReason reason);
 std::string take_reason_text(TakeReason reason);
 
 // One word or clause for a column: "now", "in 25 min (14:05)", "when it has started".
-std::string from_text(const TakeOutlook& outlook, std::int64_t now);
-std::string protected_text(const RunningExplanation& explanation, std::int64_t now);
+std::string from_text(const TakeOutlook& outlook, const Moment& now);
+std::string protected_text(const RunningExplanation& explanation, const Moment& now);
 
 }  // namespace tranche

@@ -2,19 +2,18 @@
 #include "common/report/people.hpp"
 
 #include <cstdio>
-#include <ctime>
 
 namespace tranche {
 namespace {
 
-std::string timed(const char* format, std::int64_t at) {
-    const auto instant = static_cast<time_t>(at);
-    std::tm broken{};
-    if (localtime_r(&instant, &broken) == nullptr) {
-        return std::to_string(at);
-    }
-    char text[64];
-    return std::string(text, std::strftime(text, sizeof text, format, &broken));
+constexpr const char* kMonths[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                   "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+
+template <typename... Values>
+std::string written(const char* format, Values... values) {
+    char text[96];
+    std::snprintf(text, sizeof text, format, values...);
+    return text;
 }
 
 }  // namespace
@@ -62,24 +61,30 @@ std::string people_duration(std::int64_t seconds) {
     return two(hours / 24, " d", hours % 24, " h");
 }
 
-std::string people_clock(std::int64_t at, std::int64_t now) {
-    const std::int64_t apart = at > now ? at - now : now - at;
-    const std::string date = timed("%b %d", at);
-    const bool same_day = apart < 86400 && date == timed("%b %d", now);
-    return same_day ? timed(apart < 120 ? "%H:%M:%S" : "%H:%M", at) : timed("%b %d %H:%M", at);
+std::string people_clock(std::int64_t at, const Moment& now) {
+    const std::int64_t apart = at > now.at ? at - now.at : now.at - at;
+    const CalendarTime there = now.calendar(at), here = now.calendar(now.at);
+    if (apart < 86400 && there.day == here.day) {
+        return apart < 120 ? written("%02d:%02d:%02d", there.hour, there.minute, there.second)
+                           : written("%02d:%02d", there.hour, there.minute);
+    }
+    return written("%s %02d %02d:%02d", kMonths[(there.month + 11) % 12], there.day, there.hour,
+                   there.minute);
 }
 
-std::string people_when(std::int64_t at, std::int64_t now) {
-    if (at == now) {
+std::string people_when(std::int64_t at, const Moment& now) {
+    if (at == now.at) {
         return "now";
     }
     const std::string clock = " (" + people_clock(at, now) + ")";
-    return at > now ? "in " + people_duration(at - now) + clock
-                    : people_duration(now - at) + " ago" + clock;
+    return at > now.at ? "in " + people_duration(at - now.at) + clock
+                       : people_duration(now.at - at) + " ago" + clock;
 }
 
-std::string people_instant(std::int64_t at) {
-    return timed("%Y-%m-%dT%H:%M:%S", at);
+std::string people_instant(std::int64_t at, CalendarOf calendar) {
+    const CalendarTime time = calendar(at);
+    return written("%04d-%02d-%02dT%02d:%02d:%02d", time.year, time.month, time.day, time.hour,
+                   time.minute, time.second);
 }
 
 }  // namespace tranche
