@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <regex>
+#include <set>
 #include <sstream>
 
 namespace tranche::boundary {
@@ -200,19 +201,53 @@ class Reader {
     std::optional<std::string> folder_;
 };
 
+bool is_source(const fs::directory_entry& entry) {
+    const std::string extension = entry.path().extension().string();
+    return entry.is_regular_file() && entry.path().filename() != "tranche_config.h" &&
+           (extension == ".hpp" || extension == ".cpp" || extension == ".h");
+}
+
 }  // namespace
 
 Breaches breaches_of(const fs::path& tree) {
     Breaches breaches;
     Reader reader(tree, breaches);
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(tree / "src")) {
-        const std::string extension = entry.path().extension().string();
-        if (entry.is_regular_file() && entry.path().filename() != "tranche_config.h" &&
-            (extension == ".hpp" || extension == ".cpp" || extension == ".h"))
+        if (is_source(entry))
             reader.read(entry.path());
     }
     std::sort(breaches.begin(), breaches.end());
     return breaches;
+}
+
+Breaches unlisted_in(const fs::path& tree) {
+    std::set<std::string> listed;  // files, and folders given to EXTRA_DIST
+    std::vector<std::string> sources;
+    const fs::path wrong = fs::path(TRANCHE_SOURCE_DIR) / "test/boundary/wrong";
+    for (const char* part : {"src", "test"}) {
+        if (!fs::exists(tree / part))
+            continue;
+        for (auto it = fs::recursive_directory_iterator(tree / part); it != decltype(it)(); ++it) {
+            if (it->path() == wrong) {
+                it.disable_recursion_pending();
+            } else if (it->path().filename() == "local.am") {
+                std::ifstream file(it->path());
+                for (std::string word; file >> word;)
+                    listed.insert(word);
+            } else if (is_source(*it)) {
+                sources.push_back(fs::relative(it->path(), tree).generic_string());
+            }
+        }
+    }
+    Breaches unlisted;
+    for (const std::string& source : sources) {
+        if (!listed.contains(source) &&
+            !listed.contains(fs::path(source).parent_path().generic_string())) {
+            unlisted.push_back(source);
+        }
+    }
+    std::sort(unlisted.begin(), unlisted.end());
+    return unlisted;
 }
 
 }  // namespace tranche::boundary

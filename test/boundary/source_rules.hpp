@@ -16,4 +16,8 @@ using Breaches = std::vector<std::string>;
 // All breaches under tree/src, sorted. Throws std::filesystem::filesystem_error if there is no src.
 Breaches breaches_of(const std::filesystem::path& tree);
 
+// C++ files under tree/src and tree/test that no local.am names, sorted: they would be missing from
+// a release. test/boundary/wrong and the folders that are shipped whole do not count.
+Breaches unlisted_in(const std::filesystem::path& tree);
+
 }  // namespace tranche::boundary

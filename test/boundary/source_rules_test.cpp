@@ -41,5 +41,13 @@ TEST(SourceRules, each_breach_in_a_wrong_tree_is_found_and_nothing_else) {
         "src/stray.hpp:1: this folder has no place in the order of includes\n");
 }
 
+TEST(SourceRules, every_source_is_named_in_a_local_am) {
+    EXPECT_EQ(all(unlisted_in(TRANCHE_SOURCE_DIR)), "");
+}
+
+TEST(SourceRules, a_source_that_no_local_am_names_is_found) {
+    EXPECT_EQ(all(unlisted_in(TRANCHE_SOURCE_DIR "/test/boundary/wrong")), "src/stray.hpp\n");
+}
+
 }  // namespace
 }  // namespace tranche::boundary
