@@ -45,10 +45,10 @@ const std::vector<Ban> kCoreBans = {
     {std::regex(
          R"(#\s*include\s*<(thread|mutex|shared_mutex|condition_variable|future|stop_token)>)"),
      "threads and locks belong to the engine"},
-    {std::regex(R"(#\s*include\s*<(chrono|ctime|time\.h|sys/time\.h)>)"),
+    {std::regex(R"(#\s*include\s*<(chrono|sys/time\.h)>)"),
      "the core has no clock; instants are arguments"},
     {std::regex(
-         R"((^|[^\w.:>])(std::|::)?(time|clock_gettime|gettimeofday|localtime_r|gmtime_r)\s*\()"),
+         R"((^|[^\w.:>])(std::|::)?(time|clock_gettime|gettimeofday|localtime|localtime_r|mktime)\s*\()"),
      "the core has no clock; instants are arguments"},
     {std::regex(R"(\b(system_clock|steady_clock|high_resolution_clock|random_device)\b)"),
      "the core has no clock and no chance"},
