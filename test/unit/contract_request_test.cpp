@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
+#include <sstream>
 
 namespace tranche {
 namespace {
@@ -254,6 +256,33 @@ TEST(ContractRequest, one_option_alone_can_be_checked_on_the_submit_host) {
     EXPECT_FALSE(check_option("budget", "a b").ok());
     EXPECT_FALSE(check_option("contract", "").ok());
     EXPECT_FALSE(check_option("free-first", "").ok());
+}
+
+TEST(ContractRequest, the_manual_page_names_every_option_and_no_other) {
+    std::ifstream file(std::string(TRANCHE_SOURCE_DIR) + "/doc/man/tranche.7");
+    ASSERT_TRUE(file.good());
+    std::ostringstream text;
+    text << file.rdbuf();
+    const std::string page = text.str();
+    const std::string section = page.substr(
+        page.find(".SH OPTIONS"), page.find(".SH WHAT YOU ARE TOLD") - page.find(".SH OPTIONS"));
+    Words described;
+    std::istringstream lines(section);
+    for (std::string line, before; std::getline(lines, line); before = line) {
+        if (before == ".TP") {
+            std::string name = line.substr(line.find("\\-\\-") + 4);
+            name.resize(name.find("\\fR"));
+            name.erase(std::remove(name.begin(), name.end(), '\\'), name.end());
+            described.push_back(name);
+        }
+    }
+    // What check_option() says of a name that is none lists all that are.
+    std::string known;
+    for (const std::string& name : described) {
+        known += (known.empty() ? "--" : ", --") + name;
+    }
+    EXPECT_EQ(check_option("none", "").error(),
+              "unknown contract option 'none': known are " + known);
 }
 
 TEST(ContractRequest, without_settings_the_words_alone_are_checked) {
