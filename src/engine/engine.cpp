@@ -331,11 +331,12 @@ void EngineParts::restore_plans(const LedgerContents& contents) {
             } else {
                 live_victim.warned = live_victim.record.warned_at != 0;
                 live_victim.eviction.requeue = segment->resumable && !segment->interactive;
-                live_victim.grace_ends_at =
-                    live_victim.record.warned_at +
-                    (segment->kind != RunKind::allocated ? settings_->grace_time_free_seconds
-                     : segment->interactive ? settings_->grace_time_interactive_seconds
-                                            : settings_->grace_time_seconds);
+                live_victim.grace_ends_milliseconds =
+                    1000 *
+                    (live_victim.record.warned_at +
+                     (segment->kind != RunKind::allocated ? settings_->grace_time_free_seconds
+                      : segment->interactive ? settings_->grace_time_interactive_seconds
+                                             : settings_->grace_time_seconds));
             }
             live.victims.push_back(std::move(live_victim));
         }
@@ -517,13 +518,15 @@ bool EngineParts::make_plan(const PlanDecision& decision, const EngineView& next
         eviction.grace_seconds = grace_seconds(run, *settings_);
         eviction.requeue = run.resumable && !run.interactive;
         eviction.quiet = run.interactive;
-        eviction.message = eviction_message(live_victim.record, run, eviction.grace_seconds);
+        eviction.message =
+            "tranche: " + eviction_message(live_victim.record, run, eviction.grace_seconds);
         live.victims.push_back(std::move(live_victim));
     }
     // Its place is safe before anybody leaves: the band above all others, and its nodes.
     host_->set_priorities({{claimant, band_floor(Band::plan) + 1}});
     host_->pin(claimant, live.nodes);
-    for (LiveVictim& victim : live.victims) {
+    for (std::size_t i = 0; i < live.victims.size(); ++i) {
+        LiveVictim& victim = live.victims[i];
         const Status status = host_->warn(victim.eviction);
         if (!status.ok()) {
             // It ended or left meanwhile: its room is free all the same.
@@ -534,13 +537,17 @@ bool EngineParts::make_plan(const PlanDecision& decision, const EngineView& next
         }
         victim.warned = true;
         victim.record.warned_at = host_->now();
-        victim.grace_ends_at = victim.record.warned_at + victim.eviction.grace_seconds;
+        victim.grace_ends_milliseconds =
+            milliseconds_now() + victim.eviction.grace_seconds * 1000;
         tracker_.set_leaving(victim.eviction.victim, claimant, live.plan.express, *settings_, out);
         eviction_times_.push_back(victim.record.warned_at);
         ++health_.preemptions;
         out.preemptions.push_back(victim.record);
         recent_.push_back(victim.record);
-        log(Host::LogLevel::info, victim.eviction.message + " [" + victim.record.reason + "]");
+        log(Host::LogLevel::info,
+            eviction_message(victim.record, next.view.runs[decision.victims[i].run],
+                             victim.eviction.grace_seconds) +
+                " [" + victim.record.reason + "]");
     }
     if (live.emptied()) {
         live.emptied_at = next.at;
@@ -857,9 +864,12 @@ void EngineParts::run_clock() {
         const std::vector<PlanBook::Errand> errands = book_.errands();
         bool emptied = false;
         for (const PlanBook::Errand& errand : errands) {
-            const EvictionState state = host_->follow(errand.eviction, errand.grace_ends_at);
+            // The grace is whole: the host's own clock counts in seconds, this one does not.
+            const bool over = milliseconds_now() >= errand.grace_ends_milliseconds;
+            const EvictionState state =
+                host_->follow(errand.eviction, over ? host_->now() : kNever);
             const std::int64_t now = host_->now();
-            const std::int64_t late = milliseconds_now() - errand.grace_ends_at * 1000;
+            const std::int64_t late = milliseconds_now() - errand.grace_ends_milliseconds;
             if (errand.state == EvictionState::in_grace && state != EvictionState::in_grace &&
                 late >= 0) {
                 const std::lock_guard lock(delay_mutex_);

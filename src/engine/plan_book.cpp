@@ -48,7 +48,7 @@ std::vector<PlanBook::Errand> PlanBook::errands() const {
         for (const LiveVictim& victim : plan.victims) {
             if (victim.warned && (victim.state == EvictionState::in_grace ||
                                   victim.state == EvictionState::leaving)) {
-                out.push_back({plan.plan.claimant, victim.eviction, victim.grace_ends_at,
+                out.push_back({plan.plan.claimant, victim.eviction, victim.grace_ends_milliseconds,
                                victim.state});
             }
         }
@@ -163,7 +163,7 @@ std::string eviction_message(const PreemptionRecord& record, const Run& run,
                                  ? "it is requeued in " + format_duration(grace_seconds) +
                                        " and keeps its place"
                                  : "it ends in " + format_duration(grace_seconds);
-    return "tranche: job " + std::to_string(record.victim) + " makes room for job " +
+    return "job " + std::to_string(record.victim) + " makes room for job " +
            std::to_string(record.claimant) + " of " + record.claimant_user + ": " + why + "; " +
            then + " (srank --why " + std::to_string(record.victim) + ")";
 }

@@ -18,7 +18,7 @@ namespace tranche {
 
 struct LiveVictim {
     Eviction eviction;
-    std::int64_t grace_ends_at = 0;
+    std::int64_t grace_ends_milliseconds = 0;  // since the epoch
     bool warned = false;
     EvictionState state = EvictionState::in_grace;
     PreemptionRecord record;
@@ -39,7 +39,7 @@ class PlanBook {
     struct Errand {
         JobId claimant = 0;
         Eviction eviction;
-        std::int64_t grace_ends_at = 0;
+        std::int64_t grace_ends_milliseconds = 0;
         EvictionState state = EvictionState::in_grace;
     };
 
