@@ -28,12 +28,13 @@ void LedgerWriter::say(const std::string& text) {
 
 bool LedgerWriter::open_file() {
     const std::int64_t now = std::time(nullptr);
-    auto opened = LedgerDatabase::open(path_, now);
+    auto opened = LedgerDatabase::open(path_, now, own_epoch_);
     std::string failure;
     if (!opened.ok()) {
         failure = opened.error();
     } else {
         auto database = std::make_unique<LedgerDatabase>(std::move(opened).value());
+        own_epoch_ = database->epoch();
         if (!database->set_aside().empty()) {
             say("the ledger was unusable (" + database->set_aside_reason() +
                 ") and was set aside as " + database->set_aside() + "; a new one is begun");
@@ -109,15 +110,23 @@ void LedgerWriter::run() {
             } else {
                 if (health_.ok) {
                     messages_.push_back("the ledger cannot be written: " + status.error() +
-                                        "; going on in memory, it is tried again every 5 s");
+                                        "; going on in memory" +
+                                        (database_->fenced() ? "" : ", it is tried again every 5 s"));
                 }
                 health_.ok = false;
                 health_.text = status.error();
-                batch.append(std::move(waiting_));
-                waiting_ = std::move(batch);
-                waiting_count_ += count;
-                retry_later = true;
-                database_.reset();  // opened anew, with a new check
+                if (database_->fenced()) {
+                    // Another controller owns the file: opening it anew would take it back from
+                    // that one. Nothing of ours will ever be written.
+                    waiting_ = {};
+                    waiting_count_ = 0;
+                } else {
+                    batch.append(std::move(waiting_));
+                    waiting_ = std::move(batch);
+                    waiting_count_ += count;
+                    retry_later = true;
+                    database_.reset();  // opened anew, with a new check
+                }
             }
             done_.notify_all();
         }

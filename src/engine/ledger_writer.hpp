@@ -78,6 +78,7 @@ class LedgerWriter {
     Health health_;
     std::vector<std::string> messages_;
     std::unique_ptr<LedgerDatabase> database_;  // the thread's alone
+    std::int64_t own_epoch_ = 0;                // the thread's alone; 0: never opened
     std::thread thread_;
 };
 

@@ -372,7 +372,10 @@ TEST_F(LedgerDatabaseTest, the_second_opener_wins_and_the_first_writes_no_more) 
     LedgerDatabase second = open_ledger();
     LedgerBatch batch;
     batch.begun = {segment_row(8, 8000)};
+    EXPECT_FALSE(first.fenced());
     const Status status = first.apply(batch);
+    EXPECT_TRUE(first.fenced());
+    EXPECT_FALSE(second.fenced());
     ASSERT_FALSE(status.ok());
     EXPECT_NE(status.error().find("another controller has opened it since (epoch 2, ours is 1)"),
               std::string::npos)
@@ -382,6 +385,25 @@ TEST_F(LedgerDatabaseTest, the_second_opener_wins_and_the_first_writes_no_more) 
     apply(second, batch);
     EXPECT_EQ(load(second).open.size(), 3U);
     EXPECT_FALSE(first.apply(batch).ok());
+}
+
+TEST_F(LedgerDatabaseTest, opening_anew_does_not_take_the_file_back_from_another_owner) {
+    std::int64_t epoch = 0;
+    {
+        LedgerDatabase first = open_ledger();
+        epoch = first.epoch();
+    }
+    {
+        Result<LedgerDatabase> again = LedgerDatabase::open(path_, kNow, epoch);
+        ASSERT_TRUE(again.ok());
+        EXPECT_GT(again->epoch(), epoch);
+        epoch = again->epoch();
+    }
+    LedgerDatabase other = open_ledger();
+    const Result<LedgerDatabase> refused = LedgerDatabase::open(path_, kNow, epoch);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_NE(refused.error().find("another controller"), std::string::npos);
+    apply(other, whole_batch());
 }
 
 TEST_F(LedgerDatabaseTest, a_locked_file_is_an_error_and_works_again_later) {

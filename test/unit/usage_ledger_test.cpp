@@ -279,6 +279,17 @@ TEST(UsageLedger, a_deleted_budget_s_charge_stays_and_comes_back_with_its_name) 
     EXPECT_NEAR(ledger.entitled(5 * kHour, "x"), 84, 1e-5);
 }
 
+TEST(UsageLedger, a_deleted_budget_that_comes_back_elsewhere_is_raised_from_zero) {
+    Ledger ledger({make_budget("P", 1), make_budget("x", 1, "P"), make_budget("y", 1, "P"),
+                   make_budget("Q", 1), make_budget("z", 1, "Q")});
+    ledger.first_charge();
+    ledger.edit(0, {make_budget("P", 1), make_budget("y", 1, "P"), make_budget("Q", 1),
+                    make_budget("z", 1, "Q")});
+    ledger.edit(20 * kHour, {make_budget("P", 1), make_budget("y", 1, "P"), make_budget("Q", 1),
+                             make_budget("z", 1, "Q"), make_budget("x", 1, "Q")});
+    EXPECT_NEAR(ledger.entitled(20 * kHour, "x"), (168 - faded(20) + faded(8)) / 2, 1e-5);
+}
+
 TEST(UsageLedger, without_entitlement_history_today_s_shares_count) {
     UsageLedger::Rules rules;
     rules.entitlement_history = false;

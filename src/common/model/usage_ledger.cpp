@@ -80,10 +80,9 @@ void UsageLedger::set_fraction(std::int64_t at, SideId id, BudgetId parent, std:
                                std::uint64_t sum, std::uint64_t sum_before) {
     Side& side = sides_[id];
     const std::uint64_t fraction = fraction_of(shares, sum);
-    side.entitlement.advance(at, rules_.window);
-    if (!charged_ || (side.parent != parent && !side.entitlement.empty())) {
-        // The first tree, or a budget that was funded in the window, at its new level: as if it had
-        // always been so. One that was not has moved nothing: it is new.
+    if (!charged_ || (side.parent != parent && side.fraction != 0)) {
+        // The first tree, or a moved budget at its new level: as if it had always been so. One that
+        // had no shares until now moves none: it is raised from zero.
         side.entitlement = WindowIntegral();
         side.entitlement.add_forever(static_cast<std::int64_t>(fraction));
     } else if (fraction != side.fraction) {

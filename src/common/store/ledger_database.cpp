@@ -203,6 +203,15 @@ SqlConnection connect(const std::string& path) {
     return connection;
 }
 
+void refuse_other_epoch(std::int64_t found, std::int64_t ours) {
+    if (found != ours) {
+        throw SqlFailure{SQLITE_PERM, "another controller has opened it since (epoch " +
+                                          std::to_string(found) + ", ours is " +
+                                          std::to_string(ours) +
+                                          "); this one writes no more until it is restarted"};
+    }
+}
+
 struct Preparation {
     int opened_version = kLedgerSchemaVersion;
     std::int64_t epoch = 0;
@@ -210,7 +219,7 @@ struct Preparation {
 
 // Corruption throws SQLITE_CORRUPT or SQLITE_NOTADB; what is no fault of the file's throws
 // SQLITE_MISUSE.
-Preparation prepare(sqlite3* connection) {
+Preparation prepare(sqlite3* connection, std::int64_t own_epoch) {
     execute(connection, "PRAGMA synchronous=FULL; PRAGMA foreign_keys=OFF");
     // A log that another program left behind is taken in by this; no-op otherwise.
     Statement(connection, "PRAGMA journal_mode=TRUNCATE").run();
@@ -233,6 +242,9 @@ Preparation prepare(sqlite3* connection) {
         throw SqlFailure{SQLITE_MISUSE, "its schema has version " + std::to_string(version) +
                                             ", written by a newer Tranche; this one knows up to " +
                                             std::to_string(kLedgerSchemaVersion)};
+    }
+    if (own_epoch != 0 && !blank) {
+        refuse_other_epoch(query_integer(connection, "SELECT epoch FROM owner"), own_epoch);
     }
     out.opened_version = blank ? kLedgerSchemaVersion : static_cast<int>(version);
     for (int step = static_cast<int>(version) + 1; step <= kLedgerSchemaVersion; ++step) {
@@ -368,6 +380,7 @@ struct LedgerDatabase::State {
     std::string set_aside, set_aside_reason;
     int opened_version = kLedgerSchemaVersion;
     std::int64_t epoch = 0;
+    bool fenced = false;
     SqlConnection connection;
     std::unordered_map<std::string, std::int64_t> names;  // those of `name` met so far
     // The tree of the last edit, for what the next one changes; nullopt: not read yet.
@@ -384,14 +397,10 @@ struct LedgerDatabase::State {
     }
 
     // In a transaction: whether the file is still ours.
-    void check_epoch() const {
+    void check_epoch() {
         const std::int64_t found = query_integer(db(), "SELECT epoch FROM owner");
-        if (found != epoch) {
-            throw SqlFailure{SQLITE_PERM, "another controller has opened it since (epoch " +
-                                              std::to_string(found) + ", ours is " +
-                                              std::to_string(epoch) +
-                                              "); this one writes no more until it is restarted"};
-        }
+        fenced = found != epoch;
+        refuse_other_epoch(found, epoch);
     }
 
     std::int64_t name_id(const std::string& text) {
@@ -772,8 +781,12 @@ int LedgerDatabase::opened_version() const {
 std::int64_t LedgerDatabase::epoch() const {
     return state_->epoch;
 }
+bool LedgerDatabase::fenced() const {
+    return state_->fenced;
+}
 
-Result<LedgerDatabase> LedgerDatabase::open(const std::string& path, std::int64_t now) {
+Result<LedgerDatabase> LedgerDatabase::open(const std::string& path, std::int64_t now,
+                                            std::int64_t own_epoch) {
     auto state = std::make_unique<State>();
     state->path = path;
     for (int attempt = 0; attempt < 2; ++attempt) {
@@ -782,7 +795,7 @@ Result<LedgerDatabase> LedgerDatabase::open(const std::string& path, std::int64_
         }
         try {
             state->connection = connect(path);
-            const Preparation prepared = prepare(state->db());
+            const Preparation prepared = prepare(state->db(), own_epoch);
             state->opened_version = prepared.opened_version;
             state->epoch = prepared.epoch;
             return LedgerDatabase(std::move(state));

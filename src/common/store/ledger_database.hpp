@@ -33,7 +33,10 @@ class LedgerDatabase {
     // Opens or creates the file, brings an older schema up to date, checks the whole and raises
     // the epoch. A corrupt file is set aside as PATH.corrupt-YYYYMMDDTHHMMSS (by `now`, UTC) and a
     // new one begun: see set_aside(). A file of a newer schema, or of something else, is an Error.
-    static Result<LedgerDatabase> open(const std::string& path, std::int64_t now);
+    // `own_epoch`: of the same owner's last opening, when it opens anew after a failure; a file that
+    // somebody else has opened since is an Error then. 0: takes the file from whoever had it.
+    static Result<LedgerDatabase> open(const std::string& path, std::int64_t now,
+                                       std::int64_t own_epoch = 0);
 
     LedgerDatabase(LedgerDatabase&&) noexcept;
     LedgerDatabase& operator=(LedgerDatabase&&) noexcept;
@@ -46,6 +49,9 @@ class LedgerDatabase {
     // The version the file had at open; kLedgerSchemaVersion for a new one.
     int opened_version() const;
     std::int64_t epoch() const;
+    // Whether another controller has opened the file since. Then everything here fails for ever,
+    // and opening the file anew would take it from its rightful owner.
+    bool fenced() const;
 
     Status apply(const LedgerBatch& batch);
 
