@@ -12,12 +12,12 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/guarded.hpp"
 #include "common/base/quoted.hpp"
 #include "common/config/gpu_request.hpp"
 #include "engine/budget_lookup.hpp"
 #include "engine/engine.hpp"
 #include "engine/submission.hpp"
+#include "plugins/slurm/guarded.hpp"
 #include "plugins/slurm/slurm_headers.hpp"
 
 extern "C" {
@@ -44,11 +44,6 @@ using namespace tranche;
 // Slurm prints its own words for the code in a second line.
 constexpr int kRefused = ESLURM_ACCOUNTING_POLICY;
 constexpr std::int64_t kMinute = 60;
-
-void log_fault(const char* entry_point, const char* what) {
-    Engine::instance().fault(entry_point, what);
-    slurm_error("tranche: internal fault in %s: %s", entry_point, what);
-}
 
 // A count that may be "not said" in any of Slurm's ways.
 template <typename Number>
@@ -368,8 +363,7 @@ int fini(void) {
 // Read locks on configuration, jobs, nodes, partitions and federation are held (proc_req.c,
 // 22.05.8: "Locks are for job_submit plugin use").
 int job_submit(job_desc_msg_t* job, uint32_t, char** err_msg) {
-    return guarded(
-        "job_submit", int{SLURM_SUCCESS}, [&] { return submit(*job, err_msg); }, log_fault);
+    return guarded("job_submit", int{SLURM_SUCCESS}, [&] { return submit(*job, err_msg); });
 }
 
 // The job write lock and read locks on nodes, partitions and configuration are held (update_job).
@@ -380,7 +374,6 @@ int job_modify(job_desc_msg_t* change, job_record_t* job, uint32_t, char** err_m
 int job_modify(job_desc_msg_t* change, job_record_t* job, uint32_t) {
     char** err_msg = nullptr;
 #endif
-    return guarded(
-        "job_modify", int{SLURM_SUCCESS}, [&] { return modify(*change, *job, err_msg); },
-        log_fault);
+    return guarded("job_modify", int{SLURM_SUCCESS},
+                   [&] { return modify(*change, *job, err_msg); });
 }

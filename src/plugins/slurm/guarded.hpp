@@ -2,9 +2,9 @@
 // Nothing that goes wrong in here crosses a plugin entry point.
 #pragma once
 
-#include <exception>
 #include <utility>
 
+#include "common/base/guarded.hpp"
 #include "engine/engine.hpp"
 
 namespace tranche {
@@ -13,14 +13,10 @@ namespace tranche {
 // not there. `entry` is the entry point's name.
 template <typename Answer, typename Body>
 Answer guarded(const char* entry, Answer neutral, Body&& body) noexcept {
-    try {
-        return std::forward<Body>(body)();
-    } catch (const std::exception& fault) {
-        Engine::instance().fault(entry, fault.what());
-    } catch (...) {
-        Engine::instance().fault(entry, "an exception of an unknown type");
-    }
-    return neutral;
+    return guarded(entry, std::move(neutral), std::forward<Body>(body),
+                   [](const char* where, const char* what) {
+                       Engine::instance().fault(where, what);
+                   });
 }
 
 template <typename Body>
