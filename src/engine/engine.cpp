@@ -34,6 +34,7 @@ constexpr milliseconds kShortestCycle{20};      // between two cycles
 constexpr milliseconds kGraceStep{5};           // while a victim may leave by itself
 constexpr std::int64_t kClaimantPatience = 60;  // after its room is free, before it is a waste
 constexpr std::int64_t kVerifyPause = 30;       // after Slurm said a plan cannot work
+constexpr std::uint32_t kMostSplits = 500;      // tasks in one cycle: 5 ms of the job lock
 constexpr std::size_t kRecentPreemptions = 500;
 constexpr std::size_t kRecentDelays = 1000;
 
@@ -561,13 +562,14 @@ bool EngineParts::make_plan(const PlanDecision& decision, const EngineView& next
 // for. The records that were split.
 std::vector<JobId> EngineParts::split_arrays(const EngineView& next) {
     std::vector<JobId> split;
-    std::int64_t free_gpus = 0, largest_node = 0;
+    // As much of the list as the whole cluster could hold: nodes may come back all at once, and
+    // slurmctld's pass is quicker than the next ranking.
+    std::int64_t reach = 0;
     for (const Node& node : next.view.nodes) {
-        free_gpus += node.usable ? node.free_gpus : 0;
-        largest_node = std::max(largest_node, node.gpus);
+        reach += node.gpus;
     }
     std::unordered_map<std::uint32_t, std::uint32_t> tasks;
-    std::int64_t reach = free_gpus + largest_node;
+    std::uint32_t budget = kMostSplits;
     std::unordered_set<std::uint32_t> reached;
     for (const RankedEntry& entry : next.ranking) {
         const PendingJob& job = next.view.pending[entry.job];
@@ -590,8 +592,10 @@ std::vector<JobId> EngineParts::split_arrays(const EngineView& next) {
     if (reached.size() > 1) {
         for (const auto& [index, count] : tasks) {
             const PendingJob& job = next.view.pending[index];
-            if (count > 0 && !host_->split_array(job.id, std::min(count, job.tasks)).empty()) {
+            const std::uint32_t now = std::min({count, job.tasks, budget});
+            if (now > 0 && !host_->split_array(job.id, now).empty()) {
                 split.push_back(job.id);
+                budget -= now;
             }
         }
     }

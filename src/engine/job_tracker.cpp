@@ -489,6 +489,10 @@ void JobTracker::fill(const HostSnapshot& snapshot, const Settings& settings, Us
         pending.shape = job.shape;
         pending.shape.nodes = std::max<std::uint32_t>(job.shape.nodes, 1);
         pending.shape.gpus = requested_gpus(job, snapshot);
+        if (job.array_job_id != 0) {
+            // The record of the tasks that have none of their own yet goes after those that do.
+            pending.order = (std::uint64_t{job.array_job_id} << 32) | job.array_task;
+        }
         pending.tasks = std::max<std::uint32_t>(job.array_tasks_pending, 1);
         pending.weight_milli =
             job.governed

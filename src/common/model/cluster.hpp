@@ -74,8 +74,14 @@ struct PendingJob {
     bool governed = true;   // false: outside Partitions=
     bool plannable = true;  // false: the host cannot evict for it (a component of a larger job)
     std::int64_t turn_run = -1;  // >= 0: this job runs free as that run and waits for its turn
+    // The last tie between jobs submitted together: by job id, and the tasks of an array by their
+    // number whatever ids they have. 0: by `id`.
+    std::uint64_t order = 0;
     JobId waits_for = 0;   // evicted for that claimant, which has not started yet; 0: none
 
+    std::uint64_t order_key() const noexcept {
+        return order != 0 ? order : std::uint64_t{id} << 32;
+    }
     std::int64_t contract_seconds() const noexcept {
         return min_runtime_seconds < protection_cap_seconds ? min_runtime_seconds
                                                             : protection_cap_seconds;

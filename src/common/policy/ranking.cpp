@@ -62,7 +62,7 @@ struct Basis {
 // The head of a queue, as far as ties between its owners need it.
 struct Head {
     std::int64_t first_submit_at = 0;
-    JobId id = 0;
+    std::uint64_t order = 0;
 };
 
 // The pending jobs of one budget, in the order its own rules give.
@@ -74,7 +74,7 @@ class BudgetQueue {
         MemberId member;          // 0 for all in a pooled budget
         std::int64_t nice;
         std::int64_t first_submit_at;
-        JobId id;
+        std::uint64_t order;
     };
 
     void add(Item item) { items_.push_back(item); }
@@ -85,15 +85,15 @@ class BudgetQueue {
         standings_ = &standings;
         basis_ = basis;
         std::sort(items_.begin(), items_.end(), [](const Item& a, const Item& b) {
-            return std::tuple(-int{a.rank_class}, a.member, a.nice, a.first_submit_at, a.id) <
-                   std::tuple(-int{b.rank_class}, b.member, b.nice, b.first_submit_at, b.id);
+            return std::tuple(-int{a.rank_class}, a.member, a.nice, a.first_submit_at, a.order) <
+                   std::tuple(-int{b.rank_class}, b.member, b.nice, b.first_submit_at, b.order);
         });
         next_class();
     }
 
     bool empty() const noexcept { return users_.empty(); }
     const Item& head() const noexcept { return items_[users_.front().next]; }
-    Head head_of_queue() const noexcept { return {head().first_submit_at, head().id}; }
+    Head head_of_queue() const noexcept { return {head().first_submit_at, head().order}; }
 
     // The head's job was placed and `amount` counted; with `stays`, more tasks of it wait.
     void place_head(UInt128 amount, bool stays) {
@@ -130,7 +130,7 @@ class BudgetQueue {
             }
             const Item& x = queue->items_[a.next];
             const Item& y = queue->items_[b.next];
-            return std::tie(x.first_submit_at, x.id) > std::tie(y.first_submit_at, y.id);
+            return std::tie(x.first_submit_at, x.order) > std::tie(y.first_submit_at, y.order);
         }
     };
 
@@ -219,7 +219,7 @@ class Ranker {
             placed_.emplace(index, placed);
         }
         node.queue.add({index, static_cast<std::uint8_t>(priority), pooled ? 0 : job.member,
-                        job.nice, job.first_submit_at, job.id});
+                        job.nice, job.first_submit_at, job.order_key()});
     }
 
     void run(Band band, std::vector<RankedEntry>& out) {
@@ -382,7 +382,8 @@ class Ranker {
 };
 
 bool earlier_submitted(const PendingJob& a, const PendingJob& b) {
-    return std::tie(a.first_submit_at, a.id) < std::tie(b.first_submit_at, b.id);
+    return std::pair(a.first_submit_at, a.order_key()) <
+           std::pair(b.first_submit_at, b.order_key());
 }
 
 }  // namespace
