@@ -27,6 +27,10 @@ inline constexpr std::size_t kReplyPartBytes = 384 << 10;
 inline constexpr std::size_t kLongestReplyBytes = std::size_t{256} << 20;
 inline constexpr std::size_t kNonceLength = 32;  // hexadecimal digits
 
+// Begins a frame that is no credential: an answer to one who has not proved who he is. It says only
+// what is wrong with his request, and the client must not trust it.
+inline constexpr std::string_view kStrangerMark = "tranche-refused ";
+
 std::string framed(std::string_view payload);
 // The length a header announces; the Error if it is 0 or above `most`.
 Result<std::size_t> frame_length(std::string_view header, std::size_t most);
