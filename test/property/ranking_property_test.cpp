@@ -302,21 +302,21 @@ TEST(RankingProperty, every_task_stands_exactly_once_and_bands_descend) {
     }
 }
 
-TEST(RankingProperty, a_hundred_jobs_of_ratios_a_second_apart_are_ordered_exactly) {
-    // 100 budgets that used about 2 * 10^9 GPU seconds each, a few seconds apart: ratios differ in
-    // the ninth digit and beyond, where a shortened key alone could not tell.
+TEST(RankingProperty, ratios_that_differ_in_the_tenth_digit_are_ordered_exactly) {
+    // A key of 64 bits alone could not tell: charges differ by parts of 4 * 10^9.
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {
         std::mt19937_64 random(seed);
         std::vector<Budget> budgets;
         for (int i = 0; i < 100; ++i) {
             budgets.push_back(make_budget("b" + std::to_string(i),
-                                          static_cast<std::uint32_t>(1 + random() % 2)));
+                                          static_cast<std::uint32_t>(1 + random() % 50)));
         }
         Situation s(budgets);
         s.nodes(1);
         for (int i = 0; i < 100; ++i) {
-            s.used("b" + std::to_string(i), budgets[static_cast<std::size_t>(i)].shares * 8000,
-                   -250'000, -static_cast<std::int64_t>(random() % 3));
+            const std::int64_t shares = budgets[static_cast<std::size_t>(i)].shares;
+            s.used("b" + std::to_string(i),
+                   shares * 4'000'000'000 + static_cast<std::int64_t>(random() % 100), -250'000, 0);
             s.waits("j" + std::to_string(i), "b" + std::to_string(i), 1, 60);
         }
         s.stand();
