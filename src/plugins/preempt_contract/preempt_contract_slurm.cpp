@@ -16,7 +16,13 @@ extern const char plugin_name[] = "Preemption by scheduling contracts";
 extern const char plugin_type[] = "preempt/contract";
 extern const std::uint32_t plugin_version = SLURM_VERSION_NUMBER;
 
-int init() { return SLURM_SUCCESS; }
+// Inside slurmctld's reading of its configuration, in standby too.
+int init() {
+    return guarded("preempt/contract init", SLURM_SUCCESS, [] {
+        complain_without_engine();
+        return SLURM_SUCCESS;
+    });
+}
 
 int fini() { return SLURM_SUCCESS; }
 

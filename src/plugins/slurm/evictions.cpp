@@ -101,6 +101,9 @@ Status SlurmHost::warn(const Eviction& eviction) {
     if (IS_JOB_CONFIGURING(pointer)) {
         return Error{name + " is still configuring and is not taken"};
     }
+    if (is_spared(*job)) {
+        return Error{name + " is on a partition with PreemptMode=OFF and is not taken"};
+    }
     if (job->preempt_time != 0) {
         return {};  // warned before, perhaps by the slurmctld before this one
     }

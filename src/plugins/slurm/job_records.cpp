@@ -319,6 +319,10 @@ std::vector<std::string> partition_names(const job_record_t& job) {
     return out;
 }
 
+bool is_spared(const job_record_t& job) {
+    return job.part_ptr != nullptr && job.part_ptr->preempt_mode == PREEMPT_MODE_OFF;
+}
+
 bool is_array_record(const job_record_t& job) {
     return job.array_recs != nullptr && job.array_task_id == NO_VAL &&
            job.array_recs->task_id_bitmap != nullptr;
@@ -328,8 +332,7 @@ bool is_het_component(const job_record_t& job) {
     return job.het_job_id != 0 && job.het_job_list == nullptr;
 }
 
-HostJob read_job(const job_record_t& job, NodeSets& sets, std::int64_t now) {
-    HostJob out;
+void read_job(const job_record_t& job, NodeSets& sets, std::int64_t now, HostJob& out) {
     const job_details* details = job.details;
     out.id = job.job_id;
     out.array_job_id = job.array_job_id;
@@ -366,9 +369,10 @@ HostJob read_job(const job_record_t& job, NodeSets& sets, std::int64_t now) {
         out.eligible_at = details->begin_time;
         out.nice = static_cast<std::int64_t>(details->nice) - static_cast<std::int64_t>(NICE_OFFSET);
         out.requeue = details->requeue != 0 && out.batch;
-        out.explicit_requeue = asked_for_requeue(job);
     }
     out.contract_entries = contract_entries(job);
+    // Where a contract is stored it has been thought of; else the line that was typed must tell.
+    out.explicit_requeue = out.contract_entries.empty() && asked_for_requeue(job);
     const std::uint32_t set = sets.of(job);
     out.shape = requested_shape(job, sets.summary(set));
     out.shape.node_set = set;
@@ -387,7 +391,6 @@ HostJob read_job(const job_record_t& job, NodeSets& sets, std::int64_t now) {
     } else if (job.part_ptr != nullptr) {
         out.governed = sets.has_gpus(*job.part_ptr);
     }
-    return out;
 }
 
 }  // namespace tranche

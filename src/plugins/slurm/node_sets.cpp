@@ -219,6 +219,11 @@ std::uint32_t NodeSets::of(const job_record_t& job) {
     return set;
 }
 
+void NodeSets::forget_partitions() {
+    plain_.clear();
+    gpu_partitions_.clear();
+}
+
 bool NodeSets::has_gpus(const part_record_t& partition) {
     const auto [entry, is_new] = gpu_partitions_.try_emplace(&partition, false);
     if (is_new) {

@@ -38,6 +38,8 @@ class NodeSets {
     std::uint32_t of(const job_record_t& job);
     const SetSummary& summary(std::uint32_t set) const { return summaries_[set]; }
     bool has_gpus(const part_record_t& partition);
+    // The partitions' records may have changed: what was remembered by their addresses goes.
+    void forget_partitions();
 
   private:
     using Bits = std::vector<bool>;

@@ -181,6 +181,10 @@ Status SlurmHost::verify(JobId claimant, const std::vector<JobId>& victims,
         }
         if (victim != nullptr &&
             std::find(leaving.begin(), leaving.end(), victim) == leaving.end()) {
+            if (is_spared(*victim)) {
+                return Error{"job " + std::to_string(victim->job_id) +
+                             " is on a partition with PreemptMode=OFF and is not taken"};
+            }
             leaving.push_back(victim);
             list_append(candidates.get(), victim);
         }

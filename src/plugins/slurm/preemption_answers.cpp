@@ -27,6 +27,14 @@ std::uint32_t grace_of(const job_record_t& job) {
 
 }  // namespace
 
+void complain_without_engine() {
+    if (running_in_slurmctld() && text_of(slurm_conf.priority_type) != "priority/budget") {
+        slurm_error("tranche: PreemptType=preempt/contract does nothing with PriorityType=%s; write "
+                    "PriorityType=priority/budget",
+                    text_of(slurm_conf.priority_type).c_str());
+    }
+}
+
 // All jobs are offered, the claimant itself too; of a het job only the leader and its components
 // in their order, so that the leader stands for each of them (preempt.c of 22.05.8).
 void note_start_attempt(const job_record_t& offered, job_record_t& claimant) {
@@ -49,8 +57,7 @@ int answer_preemption(const job_record_t* job, slurm_preempt_data_type_t kind, v
         case PREEMPT_DATA_MODE:
             *static_cast<std::uint16_t*>(answer) =
                 job == nullptr ? static_cast<std::uint16_t>(slurm_conf.preempt_mode)
-                : job->part_ptr != nullptr && job->part_ptr->preempt_mode == PREEMPT_MODE_OFF
-                    ? PREEMPT_MODE_OFF
+                : is_spared(*job)    ? PREEMPT_MODE_OFF
                 : is_resumable(*job) ? PREEMPT_MODE_REQUEUE
                                      : PREEMPT_MODE_CANCEL;
             return SLURM_SUCCESS;

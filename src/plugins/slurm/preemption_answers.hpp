@@ -6,6 +6,10 @@
 
 namespace tranche {
 
+// Logs an error where slurm.conf names this plugin but not the one that the engine lives in: then
+// nobody is ever preempted.
+void complain_without_engine();
+
 // Stamps the contract into the claimant's environment, once in each start attempt. Job write lock.
 void note_start_attempt(const job_record_t& offered, job_record_t& claimant);
 

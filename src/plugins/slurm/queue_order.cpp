@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "plugins/slurm/queue_order.hpp"
 
+#include <algorithm>
+#include <chrono>
+
 #include "plugins/slurm/job_records.hpp"
 #include "plugins/slurm/slurm_host.hpp"
 
 namespace tranche {
 namespace {
+
+constexpr std::size_t kChangesBetweenLooks = 128;
+constexpr std::chrono::milliseconds kLongestWrite{3};  // with the job write lock held
 
 // False if the job had that priority already.
 bool write_priority(job_record_t& job, std::uint32_t priority) {
@@ -16,6 +22,21 @@ bool write_priority(job_record_t& job, std::uint32_t priority) {
     const bool differs = job.priority != priority;
     job.priority = priority;
     return spread_priority(job, priority) || differs;
+}
+
+bool write_change(const PriorityChange& change) {
+    job_record_t* job = find_job_record(change.id);
+    if (job == nullptr || is_het_component(*job)) {
+        return false;
+    }
+    if (job->het_job_list == nullptr) {
+        return write_priority(*job, change.priority);
+    }
+    bool changed = false;
+    for_each_in<job_record_t>(job->het_job_list, [&](job_record_t& component) {
+        changed = write_priority(component, change.priority) || changed;
+    });
+    return changed;
 }
 
 }  // namespace
@@ -49,23 +70,21 @@ void SlurmHost::set_priorities(const std::vector<PriorityChange>& changes) {
     if (changes.empty()) {
         return;
     }
-    const ControllerLock lock(kWriteJobs);
-    bool changed = false;
-    for (const PriorityChange& change : changes) {
-        job_record_t* job = find_job_record(change.id);
-        if (job == nullptr || is_het_component(*job)) {
-            continue;
+    // 100 000 changes would keep everybody out for tens of milliseconds: in slices.
+    for (std::size_t next = 0; next < changes.size();) {
+        const ControllerLock lock(kWriteJobs);
+        const auto begun = std::chrono::steady_clock::now();
+        bool changed = false;
+        do {
+            const std::size_t end = std::min(next + kChangesBetweenLooks, changes.size());
+            for (; next < end; ++next) {
+                changed = write_change(changes[next]) || changed;
+            }
+        } while (next < changes.size() &&
+                 std::chrono::steady_clock::now() - begun < kLongestWrite);
+        if (changed) {
+            last_job_update = time(nullptr);
         }
-        if (job->het_job_list == nullptr) {
-            changed = write_priority(*job, change.priority) || changed;
-            continue;
-        }
-        for_each_in<job_record_t>(job->het_job_list, [&](job_record_t& component) {
-            changed = write_priority(component, change.priority) || changed;
-        });
-    }
-    if (changed) {
-        last_job_update = time(nullptr);
     }
 }
 

@@ -150,4 +150,19 @@ void for_each_in(List list, Body&& body) {
     }
 }
 
+// A walk along one of Slurm's lists that may pause: Slurm keeps iterators right when elements come
+// and go (list.c). The list itself must outlive the walk.
+template <typename Record>
+class ListWalk {
+  public:
+    explicit ListWalk(List list) : iterator_(list_iterator_create(list)) {}
+    ~ListWalk() { list_iterator_destroy(iterator_); }
+    ListWalk(const ListWalk&) = delete;
+    ListWalk& operator=(const ListWalk&) = delete;
+    Record* next() { return static_cast<Record*>(list_next(iterator_)); }
+
+  private:
+    ListIterator iterator_;
+};
+
 }  // namespace tranche

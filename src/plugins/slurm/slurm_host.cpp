@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "plugins/slurm/slurm_host.hpp"
 
+#include <chrono>
 #include <ctime>
+#include <memory>
+#include <optional>
 
 #include "plugins/slurm/account_limits.hpp"
 #include "plugins/slurm/complaints.hpp"
@@ -11,29 +14,70 @@
 #include "plugins/slurm/user_names.hpp"
 
 namespace tranche {
+namespace {
+
+constexpr std::size_t kJobsBetweenLooks = 32;
+constexpr std::chrono::milliseconds kLongestRead{5};  // with read locks held
+
+}  // namespace
 
 std::int64_t SlurmHost::now() const { return std::time(nullptr); }
 
-void SlurmHost::collect(HostSnapshot& out) {
+// Everybody who wants to change a job waits while the records are read, so long queues are read in
+// slices. Each job is read once; what changes between two slices is seen in the next cycle.
+// False if the nodes were configured anew between two slices: then node numbers mean others.
+bool SlurmHost::read_in_slices(HostSnapshot& out) {
     out = HostSnapshot{};
-    {
+    std::optional<NodeSets> sets;
+    std::unique_ptr<ListWalk<job_record_t>> walk;
+    std::time_t configured_at = 0, partitions_at = 0;
+    for (bool more = true; more;) {
         const ControllerLock lock(kReadEverything);
-        out.now = std::time(nullptr);
-        read_nodes(out.nodes);
-        NodeSets sets(out);
-        if (job_list != nullptr) {
-            out.jobs.reserve(static_cast<std::size_t>(list_count(job_list)));
+        const auto begun = std::chrono::steady_clock::now();
+        if (job_list == nullptr) {
+            return true;
         }
-        for_each_in<job_record_t>(job_list, [&](job_record_t& job) {
-            const job_record_t* pointer = &job;  // the macro takes one
-            if (!IS_JOB_REVOKED(pointer)) {
-                out.jobs.push_back(read_job(job, sets, out.now));
+        if (!walk) {
+            out.now = std::time(nullptr);
+            read_nodes(out.nodes);
+            sets.emplace(out);
+            out.jobs.reserve(static_cast<std::size_t>(list_count(job_list)));
+            walk = std::make_unique<ListWalk<job_record_t>>(job_list);
+            configured_at = slurm_conf.last_update;
+        } else if (configured_at != slurm_conf.last_update ||
+                   out.nodes.size() != static_cast<std::size_t>(node_record_count)) {
+            return false;
+        } else if (partitions_at != last_part_update) {
+            sets->forget_partitions();
+        }
+        partitions_at = last_part_update;
+        for (std::size_t read = 1;; ++read) {
+            const job_record_t* job = walk->next();
+            if (job == nullptr) {
+                more = false;
+                break;
             }
-        });
+            if (!IS_JOB_REVOKED(job)) {
+                read_job(*job, *sets, out.now, out.jobs.emplace_back());
+            }
+            if (read % kJobsBetweenLooks == 0 &&
+                std::chrono::steady_clock::now() - begun > kLongestRead) {
+                break;
+            }
+        }
+    }
+    return true;
+}
+
+void SlurmHost::collect(HostSnapshot& out) {
+    while (!read_in_slices(out)) {
     }
     for (HostJob& job : out.jobs) {
         if (job.user.empty()) {
             job.user = user_name(job.uid);
+        }
+        if (job.user.empty()) {
+            job.user = std::to_string(job.uid);  // an account that was removed
         }
     }
     account_limits_tick(out.now);

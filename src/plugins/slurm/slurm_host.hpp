@@ -36,6 +36,8 @@ class SlurmHost final : public Host {
     void log(LogLevel level, std::string_view text) override;
 
   private:
+    bool read_in_slices(HostSnapshot& out);
+
     // A run as it was before its warning. Read and written under the job write lock only.
     struct WarnedRun {
         std::int64_t submit_at = 0;

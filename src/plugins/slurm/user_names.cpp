@@ -35,13 +35,13 @@ std::string user_name_of(std::uint32_t uid) {
     if (!name.empty()) {
         return name;
     }
-    name = std::to_string(uid);
     std::vector<char> buffer(16384);
     passwd entry{};
     passwd* found = nullptr;
-    if (getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr) {
-        name = found->pw_name;
+    if (getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) != 0 || found == nullptr) {
+        return name;
     }
+    name = found->pw_name;
     NameBook& kept = book();
     const std::lock_guard<std::mutex> guard(kept.mutex);
     kept.names[uid] = name;

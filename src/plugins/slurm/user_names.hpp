@@ -7,8 +7,8 @@
 
 namespace tranche {
 
-// Asks the system's user database where the name is not known yet: may take long. The number as
-// text if there is no such user.
+// Asks the system's user database where the name is not known yet: may take long. Empty if there is
+// no such user.
 std::string user_name_of(std::uint32_t uid);
 
 // Only what is known already, else empty: for callers that hold Slurm's locks.
