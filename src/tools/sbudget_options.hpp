@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// sbudget's options and grammar, without the network.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/result.hpp"
+#include "common/model/budget_edit.hpp"
+#include "tools/command_line.hpp"
+
+namespace tranche {
+
+const CommandTable& sbudget_table();
+
+// What the words of a command line ask for.
+struct BudgetCommand {
+    enum class Verb : std::uint8_t { write, show_tree, show_budget, show_edit, show_preemption,
+                                     dump, load };
+    Verb verb = Verb::show_tree;
+    BudgetEdit edit;                   // write; load: the reason
+    std::string file;                  // dump, load
+    std::vector<std::string> columns;  // format=, "Name%20"
+    // where of show; empty lists narrow nothing.
+    std::vector<std::string> names, parents, accounts, users, managers;
+};
+
+// sacctmgr's grammar: verb, entity, key=value; verbs, entities and keys in any case and shortened
+// as long as it is plain which is meant. The Error says what was expected.
+Result<BudgetCommand> parse_budget_command(const std::vector<std::string>& words);
+
+}  // namespace tranche

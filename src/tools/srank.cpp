@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Shows the ranked queue, running jobs, explanations and health.
+#include <algorithm>
+#include <cstdio>
+
+#include "common/config/time_format.hpp"
+#include "common/report/explanation_text.hpp"
+#include "common/report/people.hpp"
+#include "common/wire/explanation_json.hpp"
+#include "tools/command.hpp"
+#include "tools/srank_options.hpp"
+#include "tools/table.hpp"
+
+namespace tranche {
+namespace {
+
+std::optional<std::int64_t> ratio_of(const Json& ratio) {
+    return ratio.is_number() ? std::optional(ratio.as_thousandths()) : std::nullopt;
+}
+
+std::string job_text(const Json& row) {
+    const std::int64_t array = row.at("array_job_id").as_integer();
+    if (array == 0) {
+        return std::to_string(row.at("job_id").as_integer());
+    }
+    const Json task = row.at("array_task_id");
+    if (task.is_integer()) {
+        return std::to_string(array) + "_" + std::to_string(task.as_integer());
+    }
+    const Json tasks = row.at("tasks");
+    return std::to_string(array) + "_[x" +
+           std::to_string(tasks.is_integer() ? tasks.as_integer() : 1) + "]";
+}
+
+std::string min_runtime_text(const Json& row) {
+    const std::int64_t seconds = row.at("min_runtime_seconds").as_integer();
+    return seconds == 0 ? "0" : format_time_span(seconds);
+}
+
+std::string levels_text(const Json& row) {
+    std::string text;
+    const Json levels = row.at("levels");
+    for (std::size_t i = 0; i < levels.size(); ++i) {
+        const Json level = levels.at(i);
+        text += (i == 0 ? "" : " > ") + level.at("side").as_text() + " " +
+                people_ratio(ratio_of(level.at("ratio")));
+    }
+    return text;
+}
+
+std::string cell_of(const std::string& name, const char* key, const Json& row, const Moment& now) {
+    const Json value = row.at(key);
+    if (name == "jobid") {
+        return job_text(row);
+    }
+    if (name == "minruntime") {
+        return min_runtime_text(row);
+    }
+    if (name == "levels") {
+        return levels_text(row);
+    }
+    if (name == "ratio") {
+        return people_ratio(ratio_of(value));
+    }
+    if (name == "used" || name == "funded") {
+        return value.is_number() ? people_gpu_hours(value.as_thousandths()) : "-";
+    }
+    if (name == "resumable") {
+        return value.as_boolean() ? "yes" : "no";
+    }
+    if (name == "submitted") {
+        return people_instant(value.as_integer(), now.calendar);
+    }
+    if (name == "next") {
+        return value.is_integer() ? people_when(value.as_integer(), now) : "-";
+    }
+    if (name == "budget" && value.as_text().empty()) {
+        return "(none)";
+    }
+    if (value.is_integer()) {
+        return std::to_string(value.as_integer());
+    }
+    return value.as_text();
+}
+
+std::vector<Json> rows_of(const Json& list) {
+    std::vector<Json> rows;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+        rows.push_back(list.at(i));
+    }
+    return rows;
+}
+
+void sort_rows(std::vector<Json>& rows, const std::vector<SortKey>& keys) {
+    std::stable_sort(rows.begin(), rows.end(), [&](const Json& a, const Json& b) {
+        for (const SortKey& key : keys) {
+            const Json x = a.at(key.json_key.c_str()), y = b.at(key.json_key.c_str());
+            if (x.is_number() != y.is_number()) {
+                return x.is_number();  // what has no number stands last, either way
+            }
+            const int order = x.is_number()
+                                  ? (x.as_thousandths() < y.as_thousandths()   ? -1
+                                     : x.as_thousandths() > y.as_thousandths() ? 1
+                                                                               : 0)
+                                  : x.as_text().compare(y.as_text());
+            if (order != 0) {
+                return key.descending ? order > 0 : order < 0;
+            }
+        }
+        return false;
+    });
+}
+
+int show_queue(const CommandLine& line, const TableStyle& style) {
+    std::vector<ColumnChoice> choices;
+    for (const char* name : {"rank", "priority", "jobid", "user", "budget", "gpus", "minruntime",
+                             "reason", "used", "funded", "ratio"}) {
+        choices.push_back({name, 0, false});
+    }
+    if (line.has("long")) {
+        choices.clear();
+        for (const char* name :
+             {"rank", "priority", "jobid", "name", "user", "account", "partition", "budget",
+              "class", "team", "nodes", "gpus", "minruntime", "resumable", "runs", "submitted",
+              "reason", "next", "used", "funded", "levels"}) {
+            choices.push_back({name, 0, false});
+        }
+    }
+    bool aligned_by_user = false;
+    if (line.has("format")) {
+        auto asked = parse_column_choice(line.value("format"));
+        if (!asked.ok()) {
+            return complain(srank_table(), asked.error(), kUsage);
+        }
+        aligned_by_user = line.value("format").find('%') != std::string::npos;
+        choices = std::move(asked).value();
+    }
+    const auto keys = parse_sort_keys(line.value("sort"));
+    if (!keys.ok()) {
+        return complain(srank_table(), keys.error(), kUsage);
+    }
+    const auto filter = filter_of(line);
+    if (!filter.ok()) {
+        return complain(srank_table(), filter.error(), kUsage);
+    }
+    const auto answer = ask_controller(line, "queue", *filter);
+    if (!answer.ok()) {
+        return complain(srank_table(), answer.error(), kRefused);
+    }
+    std::vector<Json> rows = rows_of(answer->at("jobs"));
+    sort_rows(rows, *keys);
+    if (line.has("json")) {
+        Json sorted = Json::array(), shown = *answer;
+        for (const Json& row : rows) {
+            sorted.append(row);
+        }
+        return print_answer(shown.set("jobs", sorted).pretty());
+    }
+    const Moment now = moment_of(*answer);
+    std::vector<TableColumn> heads;
+    std::vector<const ColumnName*> columns;
+    for (const ColumnChoice& choice : choices) {
+        const auto column =
+            std::find_if(srank_columns().begin(), srank_columns().end(),
+                         [&](const ColumnName& each) { return each.name == choice.name; });
+        heads.push_back({column->head, aligned_by_user ? choice.right : column->right,
+                         choice.width});
+        columns.push_back(&*column);
+    }
+    std::vector<std::vector<std::string>> cells;
+    for (const Json& row : rows) {
+        std::vector<std::string> cell_row;
+        for (const ColumnName* column : columns) {
+            cell_row.push_back(cell_of(column->name, column->json_key, row, now));
+        }
+        cells.push_back(std::move(cell_row));
+    }
+    return print_answer(table_text(heads, cells, style));
+}
+
+std::string takers_text(const RunningExplanation& e, const Moment& now) {
+    if (e.leaving_for != 0) {
+        return "leaves for job " + std::to_string(e.leaving_for);
+    }
+    std::string text;
+    for (const TakeOutlook& taker : e.takers) {
+        text += (text.empty() ? "" : "; ") +
+                (taker.job == 0 ? std::string("a job") : std::to_string(taker.job)) + " of " +
+                taker.budget + " " + from_text(taker, now);
+    }
+    if (e.takers_count > e.takers.size()) {
+        text += " and " + std::to_string(e.takers_count - e.takers.size()) + " more";
+    }
+    return text.empty() ? "nobody who waits" : text;
+}
+
+int show_running(const CommandLine& line, const TableStyle& style) {
+    const auto filter = filter_of(line);
+    if (!filter.ok()) {
+        return complain(srank_table(), filter.error(), kUsage);
+    }
+    const auto answer = ask_controller(line, "running", *filter);
+    if (!answer.ok()) {
+        return complain(srank_table(), answer.error(), kRefused);
+    }
+    if (line.has("json")) {
+        return print_answer(answer->pretty());
+    }
+    const Moment now = moment_of(*answer);
+    const bool is_long = line.has("long");
+    std::vector<TableColumn> heads = {{"JOBID", true}, {"USER"},  {"BUDGET"},
+                                      {"GPUS", true},  {"CLASS"}, {"STARTED"},
+                                      {"MIN_RUNTIME", true}, {"PROTECTED_UNTIL"},
+                                      {"COULD_TAKE_IT"}};
+    if (is_long) {
+        heads.insert(heads.end() - 1, {{"ON_LEAVING"}, {"RATIO", true}, {"NODES"}});
+    }
+    std::vector<std::vector<std::string>> cells;
+    for (const Json& row : rows_of(answer->at("jobs"))) {
+        const RunningExplanation e = running_explanation_from_json(row.at("outlook"));
+        const std::string of_class = !e.allocated                        ? "free"
+                                     : row.at("express").as_boolean()    ? "express"
+                                                                         : "allocated";
+        std::vector<std::string> cell_row = {job_text(row),
+                                             row.at("user").as_text(),
+                                             e.budget,
+                                             std::to_string(e.gpus),
+                                             of_class,
+                                             people_clock(e.started_at, now),
+                                             min_runtime_text(row),
+                                             protected_text(e, now)};
+        if (is_long) {
+            cell_row.push_back(e.resumable ? "requeued" : "ends");
+            cell_row.push_back(people_ratio(ratio_of(row.at("ratio"))));
+            std::string nodes;
+            for (const Json& node : rows_of(row.at("nodes"))) {
+                nodes += (nodes.empty() ? "" : ",") + node.as_text();
+            }
+            cell_row.push_back(nodes);
+        }
+        cell_row.push_back(takers_text(e, now));
+        cells.push_back(std::move(cell_row));
+    }
+    return print_answer(table_text(heads, cells, style));
+}
+
+int show_why(const CommandLine& line) {
+    const auto name = parse_job_name(line.value("why"));
+    if (!name.ok()) {
+        return complain(srank_table(), name.error(), kUsage);
+    }
+    Json arguments = Json::object();
+    arguments.set("job_id", name->id);
+    if (name->array_task >= 0) {
+        arguments.set("array_task_id", name->array_task);
+    }
+    const auto answer = ask_controller(line, "why", arguments);
+    if (!answer.ok()) {
+        return complain(srank_table(), answer.error(), kRefused);
+    }
+    if (line.has("json")) {
+        return print_answer(answer->pretty());
+    }
+    const Moment now = moment_of(*answer);
+    std::string text;
+    if (answer->at("pending").is_object()) {
+        text += explanation_text(pending_explanation_from_json(answer->at("pending")), now);
+    }
+    if (answer->at("running").is_object()) {
+        text += explanation_text(running_explanation_from_json(answer->at("running")), now);
+    }
+    if (const Json reason = answer->at("slurm_reason"); reason.is_text()) {
+        text += "Slurm's own reason: " + reason.as_text() + "\n";
+    }
+    if (answer->at("preemption").is_object()) {
+        text += (text.empty() ? "" : "\n") +
+                preemption_text(preemption_from_json(answer->at("preemption")), now);
+    }
+    return print_answer(text);
+}
+
+int show_health(const CommandLine& line, const TableStyle& style) {
+    const auto answer = ask_controller(line, "health", Json::object());
+    if (!answer.ok()) {
+        return complain(srank_table(), answer.error(), kRefused);
+    }
+    if (line.has("json")) {
+        return print_answer(answer->pretty());
+    }
+    const Moment now = moment_of(*answer);
+    const Json& health = *answer;
+    const auto number = [&](const char* key) {
+        return std::to_string(health.at(key).as_integer());
+    };
+    std::vector<std::vector<std::string>> rows = {
+        {"cluster", health.at("cluster").as_text()},
+        {"started", people_when(health.at("started_at").as_integer(), now)},
+        {"cycles", number("cycles") + ", the last " +
+                       people_when(health.at("last_cycle_at").as_integer(), now)},
+        {"ranking", number("rank_microseconds") + " us; reading the jobs " +
+                        number("collect_microseconds") + " us"},
+        {"jobs", number("pending_jobs") + " pending, " + number("running_jobs") + " running, " +
+                     number("plans") + " plans"},
+        {"budgets", number("budgets")},
+        {"database", std::string(health.at("database_ok").as_boolean() ? "ok" : "NOT WRITTEN") +
+                         ", " + health.at("database").as_text() + ", " + number("open_runs") +
+                         " open runs"},
+        {"preemptions", number("preemptions") + "; wasted " + number("preemptions_wasted") +
+                            ", overtaken " + number("preemptions_overtaken") +
+                            ", claimant left " + number("preemptions_claimant_left")},
+        {"faults", number("faults") + (health.at("last_fault").as_text().empty()
+                                           ? ""
+                                           : ", the last: " + health.at("last_fault").as_text())}};
+    std::int64_t latest = 0;
+    const Json delays = health.at("grace_delays_milliseconds");
+    for (std::size_t i = 0; i < delays.size(); ++i) {
+        latest = std::max(latest, delays.at(i).as_integer());
+    }
+    if (delays.size() > 0) {
+        rows.push_back({"grace", "ended at most " + std::to_string(latest) + " ms late, of the last " +
+                                     std::to_string(delays.size())});
+    }
+    if (health.at("dry_run").as_boolean()) {
+        rows.push_back({"dry run", "yes: nothing is preempted or reordered"});
+    }
+    const Json complaints = health.at("complaints");
+    for (std::size_t i = 0; i < complaints.size(); ++i) {
+        rows.push_back({"complaint", complaints.at(i).as_text()});
+    }
+    TableStyle plain = style;
+    plain.terminal_width = 0;  // a complaint is read whole
+    plain.heading = false;
+    std::string text = table_text({{"WHAT"}, {"HOW"}}, rows, plain);
+    if (line.has("long")) {
+        const Json settings = health.at("settings");
+        std::vector<std::vector<std::string>> lines;
+        for (const std::string& key : settings.keys()) {
+            lines.push_back({key, settings.at(key.c_str()).as_text()});
+        }
+        text += (style.parsable ? "" : "\n") + table_text({{"SETTING"}, {"VALUE"}}, lines, plain);
+    }
+    print_answer(text);
+    return health.at("database_ok").as_boolean() && health.at("faults").as_integer() == 0
+               ? kDone
+               : kRefused;
+}
+
+int run(int count, char** arguments) {
+    const CommandTable& table = srank_table();
+    const auto line = parse_command_line(table, count, arguments);
+    if (!line.ok()) {
+        return complain(table, line.error(), kUsage);
+    }
+    if (const auto code = print_about(table, *line)) {
+        return *code;
+    }
+    if (!line->words.empty()) {
+        return complain(table, "'" + line->words.front() +
+                                   "' is not expected; options only, srank --help lists them",
+                        kUsage);
+    }
+    if (line->has("why") + line->has("running") + line->has("health") > 1) {
+        return complain(table, "one of --why, --running and --health at a time", kUsage);
+    }
+    const TableStyle style = style_for_stdout(line->has("parsable2"),
+                                              line->has("noheader") || line->has("no-header"));
+    if (line->has("why")) {
+        return show_why(*line);
+    }
+    if (line->has("health")) {
+        return show_health(*line, style);
+    }
+    return line->has("running") ? show_running(*line, style) : show_queue(*line, style);
+}
+
+}  // namespace
+}  // namespace tranche
+
+int main(int count, char** arguments) {
+    return tranche::run(count, arguments);
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "tools/srank_options.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "common/base/quoted.hpp"
+
+namespace tranche {
+namespace {
+
+Result<std::int64_t> parse_number(std::string_view text, std::int64_t most) {
+    std::int64_t number = 0;
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (text.empty() || code != std::errc() || end != text.data() + text.size() || number < 0 ||
+        number > most) {
+        return Error{"not a number"};
+    }
+    return number;
+}
+
+const ColumnName* find_column(std::string_view name) {
+    for (const ColumnName& column : srank_columns()) {
+        if (equal_ignoring_case(column.name, name) || equal_ignoring_case(column.head, name)) {
+            return &column;
+        }
+    }
+    return nullptr;
+}
+
+std::string known_columns() {
+    std::string known;
+    for (const ColumnName& column : srank_columns()) {
+        known += std::string(known.empty() ? "" : ", ") + column.name;
+    }
+    return known;
+}
+
+}  // namespace
+
+const std::vector<ColumnName>& srank_columns() {
+    static const std::vector<ColumnName> columns = {
+        {'k', "rank", "RANK", "rank", true, "place in the queue, 1 is next"},
+        {'Y', "priority", "PRIORITY", "priority", true, "Slurm's priority"},
+        {'i', "jobid", "JOBID", "job_id", true,
+         "job, 123_4 for an array's task, 123_[x9] for nine of its tasks that have no id yet"},
+        {'j', "name", "NAME", "name", false, "job name"},
+        {'u', "user", "USER", "user", false, "user"},
+        {'o', "account", "ACCOUNT", "account", false, "account"},
+        {'r', "partition", "PARTITION", "partition", false, "partition"},
+        {'b', "budget", "BUDGET", "budget", false, "budget that pays"},
+        {'c', "class", "CLASS", "band", false, "plan, express, allocated or unallocated"},
+        {'t', "team", "TEAM_PRIORITY", "team_priority", false, "team priority"},
+        {'D', "nodes", "NODES", "nodes", true, "nodes asked for"},
+        {'g', "gpus", "GPUS", "gpus", true, "GPUs asked for, of one task"},
+        {'m', "minruntime", "MIN_RUNTIME", "min_runtime_seconds", true, "minimum runtime"},
+        {'e', "resumable", "RESUMABLE", "resumable", false, "whether it is requeued when it leaves"},
+        {'x', "runs", "RUNS", "runs", true, "runs that began"},
+        {'V', "submitted", "SUBMITTED", "first_submit_at", false, "first submission"},
+        {'R', "reason", "WAIT_REASON", "wait_reason", false, "why it waits"},
+        {'s', "slurmreason", "SLURM_REASON", "slurm_reason", false, "Slurm's own reason"},
+        {'N', "next", "NEXT_CHANGE", "next_change_at", false,
+         "when a contract's end can change that"},
+        {'U', "used", "USED(GPUh)", "used_gpu_hours", true,
+         "what its budget used in the window"},
+        {'F', "funded", "FUNDED(GPUh)", "funded_gpu_hours", true,
+         "what its budget was funded in the window"},
+        {'a', "ratio", "RATIO", "ratio", true,
+         "faded use and commitments over entitlement; 1.00: used what was funded"},
+        {'l', "levels", "LEVELS", "levels", false, "the ratio on each level of the tree"},
+    };
+    return columns;
+}
+
+const CommandTable& srank_table() {
+    static const std::string columns_help = [] {
+        std::string text = "Columns of -o and -S (letter, name):\n";
+        for (const ColumnName& column : srank_columns()) {
+            std::string left = std::string("  %") + column.letter + "  " + column.name;
+            left.resize(std::max<std::size_t>(left.size(), 19), ' ');
+            text += left + column.text + "\n";
+        }
+        return text + "GPU hours are weighted.\n";
+    }();
+    static const CommandTable table = [] {
+        CommandTable made;
+        made.name = "srank";
+        made.about = "Shows the ranked queue, and why a job waits, runs or was preempted.";
+        made.usages = {"[OPTIONS]", "[OPTIONS] --running", "[OPTIONS] --why JOBID",
+                       "[OPTIONS] --health"};
+        made.options = common_options();
+        const std::vector<OptionRow> own = {
+            {'h', "no-header", nullptr, "the same as -n"},
+            {'r', "running", nullptr, "running jobs: protected until, who could take them"},
+            {'w', "why", "JOBID", "why a job waits, who could take it, or who took its place"},
+            {'\0', "health", nullptr, "how the controller's part is doing"},
+            {'j', "jobs", "LIST", "only these jobs"},
+            {'u', "user", "LIST", "only jobs of these users"},
+            {'A', "account", "LIST", "only jobs of these accounts"},
+            {'p', "partition", "LIST", "only jobs of these partitions"},
+            {'b', "budget", "LIST", "only jobs of these budgets"},
+            {'l', "long", nullptr, "more columns, the ratio on each level"},
+            {'o', "format", "FORMAT", "columns: '%.10i %u' as in sprio, or jobid:10,user"},
+            {'S', "sort", "LIST", "order by columns, -name descending; default: rank"}};
+        made.options.insert(made.options.end(), own.begin(), own.end());
+        made.more = columns_help.c_str();
+        return made;
+    }();
+    return table;
+}
+
+Result<JobName> parse_job_name(const std::string& text) {
+    const std::size_t bar = text.find('_');
+    const auto id = parse_number(std::string_view(text).substr(0, bar), UINT32_MAX);
+    JobName name;
+    bool good = id.ok() && *id > 0;
+    if (good && bar != std::string::npos) {
+        const auto task = parse_number(std::string_view(text).substr(bar + 1), UINT32_MAX - 1);
+        good = task.ok();
+        name.array_task = good ? *task : -1;
+    }
+    if (!good) {
+        return Error{"job " + quoted(text) + " is not a job id; 123 or 123_4 would be right"};
+    }
+    name.id = *id;
+    return name;
+}
+
+Result<Json> filter_of(const CommandLine& line) {
+    Json filter = Json::object();
+    if (line.has("jobs")) {
+        Json jobs = Json::array();
+        for (const std::string& word : split_list(line.value("jobs"))) {
+            const auto name = parse_job_name(word);
+            if (!name.ok()) {
+                return name.failure();
+            }
+            jobs.append(Json::integer(name->id));
+        }
+        filter.set("jobs", jobs);
+    }
+    for (const auto& [option, key] : {std::pair{"user", "users"},
+                                      {"account", "accounts"},
+                                      {"partition", "partitions"},
+                                      {"budget", "budgets"}}) {
+        if (line.has(option)) {
+            filter.set(key, Json::texts(split_list(line.value(option))));
+        }
+    }
+    return filter;
+}
+
+Result<std::vector<ColumnChoice>> parse_column_choice(const std::string& text) {
+    std::vector<ColumnChoice> choices;
+    const auto bad = [&](const std::string& what) {
+        return Error{"format " + quoted(text) + ": " + what};
+    };
+    if (text.find('%') != std::string::npos) {
+        for (std::size_t at = text.find('%'); at != std::string::npos; at = text.find('%', at)) {
+            ++at;
+            ColumnChoice choice;
+            if (at < text.size() && text[at] == '.') {
+                choice.right = true;
+                ++at;
+            }
+            const std::size_t digits = at;
+            while (at < text.size() && text[at] >= '0' && text[at] <= '9') {
+                ++at;
+            }
+            if (at > digits) {
+                const auto width =
+                    parse_number(std::string_view(text).substr(digits, at - digits), 1000);
+                if (!width.ok()) {
+                    return bad("a width is 1 to 1000");
+                }
+                choice.width = static_cast<std::size_t>(*width);
+            }
+            const auto it = std::find_if(
+                srank_columns().begin(), srank_columns().end(), [&](const ColumnName& column) {
+                    return at < text.size() && column.letter == text[at];
+                });
+            if (it == srank_columns().end()) {
+                return bad("there is no column %" +
+                           (at < text.size() ? std::string(1, text[at]) : std::string()) +
+                           "; srank --help lists them");
+            }
+            choice.name = it->name;
+            choices.push_back(choice);
+        }
+    } else {
+        for (const std::string& word : split_list(text)) {
+            const std::size_t colon = word.find(':');
+            const ColumnName* column = find_column(word.substr(0, colon));
+            if (column == nullptr) {
+                return bad("there is no column " + quoted(word.substr(0, colon)) + "; known are " +
+                           known_columns());
+            }
+            ColumnChoice choice{column->name, 0, column->right};
+            if (colon != std::string::npos) {
+                const auto width = parse_number(std::string_view(word).substr(colon + 1), 1000);
+                if (!width.ok() || *width == 0) {
+                    return bad("a width is 1 to 1000");
+                }
+                choice.width = static_cast<std::size_t>(*width);
+            }
+            choices.push_back(choice);
+        }
+    }
+    if (choices.empty()) {
+        return bad("it names no column; '%i %u' or jobid,user would be right");
+    }
+    return choices;
+}
+
+Result<std::vector<SortKey>> parse_sort_keys(const std::string& text) {
+    std::vector<SortKey> keys;
+    for (std::string word : split_list(text)) {
+        SortKey key;
+        if (word.front() == '-' || word.front() == '+') {
+            key.descending = word.front() == '-';
+            word.erase(0, 1);
+        }
+        const auto by_letter =
+            std::find_if(srank_columns().begin(), srank_columns().end(),
+                         [&](const ColumnName& c) { return word.size() == 1 && c.letter == word[0]; });
+        const ColumnName* column =
+            by_letter != srank_columns().end() ? &*by_letter : find_column(word);
+        if (column == nullptr) {
+            return Error{"sort key " + quoted(word) + " is no column; known are " +
+                         known_columns()};
+        }
+        key.json_key = column->json_key;
+        keys.push_back(key);
+    }
+    return keys;
+}
+
+}  // namespace tranche
