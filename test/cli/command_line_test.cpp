@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Options, sbudget's grammar, tables and man pages, without a Slurm.
+#include "tools/command_line.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "tools/sbudget_options.hpp"
+#include "tools/srank_options.hpp"
+#include "tools/table.hpp"
+
+namespace tranche {
+namespace {
+
+using Kind = BudgetEdit::Kind;
+using Verb = BudgetCommand::Verb;
+
+Result<CommandLine> parse(const CommandTable& table, std::vector<std::string> words) {
+    words.insert(words.begin(), table.name);
+    std::vector<char*> arguments;
+    for (std::string& word : words) {
+        arguments.push_back(word.data());
+    }
+    arguments.push_back(nullptr);
+    return parse_command_line(table, static_cast<int>(words.size()), arguments.data());
+}
+
+BudgetCommand budget_command(const std::vector<std::string>& words) {
+    auto command = parse_budget_command(words);
+    EXPECT_TRUE(command.ok()) << (command.ok() ? "" : command.error());
+    return command.ok() ? *command : BudgetCommand{};
+}
+
+std::string refusal(const std::vector<std::string>& words) {
+    const auto command = parse_budget_command(words);
+    EXPECT_FALSE(command.ok());
+    return command.ok() ? "" : command.error();
+}
+
+std::string man_page(const std::string& name) {
+    std::ifstream file(std::string(TRANCHE_SOURCE_DIR) + "/doc/man/" + name + ".1");
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+}
+
+TEST(CommandLine, options_are_read_in_any_place_and_words_are_kept) {
+    const auto line =
+        parse(sbudget_table(), {"-P", "add", "budget", "a", "--noheader", "shares=4", "-M", "x"});
+    ASSERT_TRUE(line.ok()) << line.error();
+    EXPECT_TRUE(line->has("parsable2"));
+    EXPECT_TRUE(line->has("noheader"));
+    EXPECT_EQ(line->value("cluster"), "x");
+    EXPECT_EQ(line->words, (std::vector<std::string>{"add", "budget", "a", "shares=4"}));
+    const auto why = parse(srank_table(), {"--why=12_3"});
+    ASSERT_TRUE(why.ok());
+    EXPECT_EQ(why->value("why"), "12_3");
+}
+
+TEST(CommandLine, unknown_options_and_missing_values_are_named) {
+    EXPECT_NE(parse(srank_table(), {"--bogus"}).error().find("'--bogus'"), std::string::npos);
+    EXPECT_NE(parse(srank_table(), {"-z"}).error().find("'-z'"), std::string::npos);
+    EXPECT_NE(parse(srank_table(), {"--why"}).error().find("needs a value"), std::string::npos);
+    EXPECT_NE(parse(srank_table(), {"-j"}).error().find("'-j' needs a value"), std::string::npos);
+    EXPECT_FALSE(parse(srank_table(), {"--json=x"}).ok());
+}
+
+TEST(CommandLine, letters_and_names_of_options_are_used_once) {
+    for (const CommandTable* table : {&srank_table(), &sbudget_table()}) {
+        std::set<std::string> names;
+        std::set<char> letters;
+        for (const OptionRow& row : table->options) {
+            EXPECT_TRUE(names.insert(row.name).second) << row.name;
+            EXPECT_TRUE(row.letter == '\0' || letters.insert(row.letter).second) << row.letter;
+        }
+    }
+    std::set<char> letters;
+    for (const ColumnName& column : srank_columns()) {
+        EXPECT_TRUE(letters.insert(column.letter).second) << column.letter;
+    }
+}
+
+TEST(ManPages, options_and_columns_are_those_of_the_tables) {
+    for (const CommandTable* table : {&srank_table(), &sbudget_table()}) {
+        std::string page = man_page(table->name);
+        ASSERT_FALSE(page.empty()) << table->name;
+        page = std::regex_replace(page, std::regex(R"(\\-)"), "-");
+        std::set<std::string> known;
+        for (const OptionRow& row : table->options) {
+            std::string entry = row.letter != '\0' ? std::string("\\fB-") + row.letter + "\\fR, "
+                                                   : std::string();
+            entry += std::string("\\fB--") + row.name + "\\fR";
+            if (row.value != nullptr) {
+                entry += std::string("=\\fI") + row.value + "\\fR";
+            }
+            EXPECT_NE(page.find(".TP\n" + entry + "\n"), std::string::npos)
+                << table->name << ".1 lacks " << entry;
+            known.insert(row.name);
+            EXPECT_NE(help_text(*table).find(std::string("--") + row.name), std::string::npos);
+        }
+        const std::regex option(R"(--([a-z][a-z0-9-]+))");
+        for (std::sregex_iterator it(page.begin(), page.end(), option), end; it != end; ++it) {
+            const std::string name = (*it)[1];
+            EXPECT_TRUE(known.contains(name) || name == "min-runtime")
+                << table->name << ".1 names --" << name;
+        }
+    }
+    const std::string page = man_page("srank");
+    std::size_t rows = 0;
+    std::istringstream lines(page);
+    for (std::string line; std::getline(lines, line);) {
+        rows += line.starts_with("%") ? 1 : 0;
+    }
+    EXPECT_EQ(rows, srank_columns().size());
+    for (const ColumnName& column : srank_columns()) {
+        const std::string row = std::string(".TP\n%") + column.letter + ", " + column.name + "\n";
+        EXPECT_NE(page.find(row), std::string::npos) << column.name;
+    }
+}
+
+TEST(BudgetGrammar, a_budget_is_added_with_its_keys) {
+    const BudgetEdit edit = budget_command({"add", "budget", "projA", "parent=progA", "shares=35",
+                                            "accounts=proja,projb", "managers=alice",
+                                            "reason=plan of May"})
+                                .edit;
+    EXPECT_EQ(edit.kind, Kind::add);
+    EXPECT_EQ(edit.name, "projA");
+    EXPECT_EQ(edit.parent, "progA");
+    EXPECT_EQ(edit.shares, 35);
+    EXPECT_EQ(edit.accounts, (std::vector<std::string>{"proja", "projb"}));
+    EXPECT_EQ(edit.managers, (std::vector<std::string>{"alice"}));
+    EXPECT_EQ(edit.reason, "plan of May");
+    EXPECT_EQ(budget_command({"add", "budget", "name=x"}).edit.name, "x");
+}
+
+TEST(BudgetGrammar, a_budget_is_modified_by_where_and_set) {
+    const BudgetEdit edit = budget_command({"modify", "budget", "where", "name=projA", "set",
+                                            "shares=40", "accounts+=x,y", "users-=bob",
+                                            "sharing=pooled", "managers="})
+                                .edit;
+    EXPECT_EQ(edit.kind, Kind::modify);
+    EXPECT_EQ(edit.name, "projA");
+    EXPECT_EQ(edit.shares, 40);
+    EXPECT_EQ(edit.add_accounts, (std::vector<std::string>{"x", "y"}));
+    EXPECT_EQ(edit.remove_users, (std::vector<std::string>{"bob"}));
+    EXPECT_EQ(edit.sharing, BudgetSharing::pooled);
+    ASSERT_TRUE(edit.managers.has_value());
+    EXPECT_TRUE(edit.managers->empty());
+    EXPECT_EQ(budget_command({"modify", "budget", "projA", "set", "shares=1"}).edit.name, "projA");
+    EXPECT_EQ(budget_command({"modify", "budget", "projA", "shares=1"}).edit.shares, 1);
+    EXPECT_EQ(budget_command({"delete", "budget", "where", "name=a"}).edit.kind, Kind::remove);
+    EXPECT_EQ(budget_command({"delete", "budget", "a"}).edit.name, "a");
+    const BudgetEdit move = budget_command({"move", "budget", "a", "parent=b"}).edit;
+    EXPECT_EQ(move.kind, Kind::move);
+    EXPECT_EQ(move.parent, "b");
+}
+
+TEST(BudgetGrammar, words_are_read_in_any_case_and_shortened) {
+    EXPECT_EQ(budget_command({"LIST", "Tree"}).verb, Verb::show_tree);
+    EXPECT_EQ(budget_command({"sh", "b"}).verb, Verb::show_budget);
+    EXPECT_EQ(budget_command({"s", "preem"}).verb, Verb::show_preemption);
+    EXPECT_EQ(budget_command({"show"}).verb, Verb::show_tree);
+    EXPECT_EQ(budget_command({"a", "bud", "x", "Sharing=USERS"}).edit.sharing,
+              BudgetSharing::users);
+    EXPECT_EQ(budget_command({"mod", "budget", "x", "SET", "acc+=y"}).edit.add_accounts,
+              (std::vector<std::string>{"y"}));
+    EXPECT_NE(refusal({"d", "x"}).find("may mean several"), std::string::npos);
+    EXPECT_NE(refusal({"mo", "budget", "x"}).find("may mean several"), std::string::npos);
+}
+
+TEST(BudgetGrammar, show_is_narrowed_and_formatted) {
+    const BudgetCommand command = budget_command(
+        {"show", "budget", "where", "name=a,b", "parent=p", "format=name%30,shares"});
+    EXPECT_EQ(command.names, (std::vector<std::string>{"a", "b"}));
+    EXPECT_EQ(command.parents, (std::vector<std::string>{"p"}));
+    EXPECT_EQ(command.columns, (std::vector<std::string>{"name%30", "shares"}));
+    EXPECT_EQ(budget_command({"show", "budget", "a,b"}).names.size(), 2u);
+    EXPECT_EQ(budget_command({"dump", "t.json"}).file, "t.json");
+    EXPECT_EQ(budget_command({"load", "file=t.json", "reason=x"}).edit.reason, "x");
+}
+
+TEST(BudgetGrammar, mistakes_are_named_with_what_is_right) {
+    const struct {
+        std::vector<std::string> words;
+        const char* expected;
+    } cases[] = {
+        {{}, "a verb is expected"},
+        {{"destroy"}, "unknown verb 'destroy'; known are add, modify, delete, move, show"},
+        {{"add"}, "'budget' and a name are expected"},
+        {{"add", "projA", "shares=1"}, "'budget' is expected after 'add', not 'projA'"},
+        {{"add", "budget"}, "add budget NAME would be right"},
+        {{"add", "budget", "a", "b"}, "two names are said"},
+        {{"add", "budget", "a,b"}, "one budget is changed at a time"},
+        {{"add", "budget", "a", "shares=many"}, "shares='many' is not a whole number from 0 to"},
+        {{"add", "budget", "a", "shares=-1"}, "shares='-1' is not"},
+        {{"add", "budget", "a", "shares=65536"}, "shares='65536' is not"},
+        {{"add", "budget", "a", "shares=99999999999999999999"}, "is not a whole number"},
+        {{"add", "budget", "a", "shares=1.5"}, "shares='1.5' is not"},
+        {{"add", "budget", "a", "shares="}, "shares='' is not"},
+        {{"add", "budget", "a", "shares+=1"}, "shares+= is not possible"},
+        {{"add", "budget", "a", "colour=red"}, "unknown key 'colour'; known are name, parent"},
+        {{"add", "budget", "a", "=1"}, "is not KEY=VALUE"},
+        {{"add", "budget", "a", "sharing=some"}, "users, pooled"},
+        {{"modify", "budget", "where", "parent=a", "set", "shares=1"}, "where name="},
+        {{"modify", "budget", "where", "name=a", "set", "name=b"}, "cannot be renamed"},
+        {{"show", "everything"}, "unknown entity 'everything'"},
+        {{"show", "tree", "shares=3"}, "show takes name="},
+        {{"dump"}, "dump FILE would be right"},
+        {{"dump", "a", "b"}, "takes one file"},
+    };
+    for (const auto& c : cases) {
+        const std::string text = refusal(c.words);
+        EXPECT_NE(text.find(c.expected), std::string::npos) << text;
+        EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+    }
+    EXPECT_LT(refusal({"add", "budget", "a", std::string(10000, 'k') + "=1"}).size(), 500u);
+}
+
+TEST(RankOptions, job_names_columns_and_sort_keys_are_read) {
+    EXPECT_EQ(parse_job_name("123")->id, 123);
+    EXPECT_EQ(parse_job_name("123_4")->array_task, 4);
+    for (const char* text : {"", "x", "-1", "0", "1_", "_1", "1_x", "4294967296", "1 "}) {
+        EXPECT_FALSE(parse_job_name(text).ok()) << text;
+    }
+    const auto letters = parse_column_choice("%.10i %u");
+    ASSERT_TRUE(letters.ok()) << letters.error();
+    EXPECT_EQ(letters->at(0).name, "jobid");
+    EXPECT_EQ(letters->at(0).width, 10u);
+    EXPECT_TRUE(letters->at(0).right);
+    EXPECT_EQ(letters->at(1).name, "user");
+    const auto names = parse_column_choice("jobid:8,RATIO");
+    ASSERT_TRUE(names.ok()) << names.error();
+    EXPECT_EQ(names->at(0).width, 8u);
+    for (const char* text : {"%z", "%", "nope", "", "%99999i", "jobid:0", "jobid:x"}) {
+        EXPECT_FALSE(parse_column_choice(text).ok()) << text;
+    }
+    const auto keys = parse_sort_keys("-ratio,u");
+    ASSERT_TRUE(keys.ok());
+    EXPECT_TRUE(keys->at(0).descending);
+    EXPECT_EQ(keys->at(1).json_key, "user");
+    EXPECT_FALSE(parse_sort_keys("nope").ok());
+    const auto line = parse(srank_table(), {"-j", "5,6_2", "-u", "a,b"});
+    ASSERT_TRUE(line.ok());
+    EXPECT_EQ(filter_of(*line)->compact(), R"({"jobs":[5,6],"users":["a","b"]})");
+    EXPECT_FALSE(filter_of(*parse(srank_table(), {"-j", "x"})).ok());
+}
+
+TEST(Table, columns_are_aligned_and_the_widest_text_gives_way) {
+    const std::vector<TableColumn> columns = {{"NAME"}, {"N", true}};
+    const std::vector<std::vector<std::string>> rows = {{"a rather long name", "1"}, {"é", "100"}};
+    TableStyle style;
+    EXPECT_EQ(table_text(columns, rows, style),
+              "NAME                 N\na rather long name   1\né                  100\n");
+    style.terminal_width = 14;
+    EXPECT_EQ(table_text(columns, rows, style), "NAME         N\na rather +   1\né          100\n");
+    style.heading = false;
+    style.parsable = true;
+    EXPECT_EQ(table_text(columns, rows, style), "a rather long name|1\né|100\n");
+}
+
+TEST(Table, texts_of_others_do_not_act_on_the_terminal) {
+    TableStyle style;
+    style.heading = false;
+    EXPECT_EQ(table_text({{"X"}}, {{"a\033[2Jb\nc\xC2\x9B"}}, style), "a?[2Jb?c?\n");
+}
+
+}  // namespace
+}  // namespace tranche
