@@ -254,7 +254,7 @@ lab_install() {
     for program in "$setup_build"/*; do
         [[ -f $program && -x $program ]] || continue
         case ${program##*/} in
-            *_tests | benchmarks | libtool | config.status) continue ;;
+            *_tests | benchmarks | settings_text | libtool | config.status) continue ;;
         esac
         cp "$program" "$lab_root/bin/"
     done

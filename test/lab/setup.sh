@@ -138,15 +138,28 @@ setup_make() {
 $(grep -E 'error:|undefined reference|No rule' "$folder/make.log" | head -n 12)"
 }
 
+# locked COMMAND...: no two at once, here or in another shell, change anything under build/.
+locked() {
+    mkdir -p "$top/build"
+    (
+        flock -n 8 || { say "Waiting for another build in $top/build" && flock 8; }
+        "$@"
+    ) 8>"$top/build/lock"
+}
+
 # setup: everything up to a finished build in $setup_build. With TRANCHE_BUILD set, that build is
 # taken as it is.
 setup() {
     mkdir -p "$top/build"
-    setup_packages "${packages_build[@]}" "${packages_cluster[@]}" "$@"
     if [[ -n ${TRANCHE_BUILD:-} ]]; then
         [[ -f $TRANCHE_BUILD/Makefile ]] || fail "TRANCHE_BUILD=$TRANCHE_BUILD has no Makefile"
-        return 0
+        setup_packages "${packages_cluster[@]}" "$@"
+    else
+        locked setup_unlocked "$@"
     fi
+}
+setup_unlocked() {
+    setup_packages "${packages_build[@]}" "${packages_cluster[@]}" "$@"
     setup_slurm_source
     setup_configure "$setup_build"
     [[ -f $setup_build/.libs/priority_budget.so ]] || say "Building Tranche (a few minutes the first time)"
