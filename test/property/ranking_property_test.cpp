@@ -81,7 +81,8 @@ class NaiveRanker {
         std::iota(order.begin(), order.end(), 0);
         std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
             const PendingJob &x = view_.pending[a], &y = view_.pending[b];
-            return std::tie(x.first_submit_at, x.id) < std::tie(y.first_submit_at, y.id);
+            return std::pair(x.first_submit_at, x.order_key()) <
+                   std::pair(y.first_submit_at, y.order_key());
         });
         for (const std::size_t i : order) {
             const PendingJob& job = view_.pending[i];
@@ -161,7 +162,7 @@ class NaiveRanker {
                        : standings_.members[job.member].charge_of(kind) +
                              (it == member_added_.end() ? 0 : it->second);
             return std::tuple(-static_cast<int>(priority), charge, pooled ? 0 : job.member,
-                              job.nice, job.first_submit_at, job.id);
+                              job.nice, job.first_submit_at, job.order_key());
         };
         // Users of equal charge: who has the older first job (his own order puts it first).
         std::map<MemberId, std::size_t> first_of;

@@ -67,6 +67,9 @@ class RandomSituation {
             job.resumable = below(3) > 0;
             job.runs_before = static_cast<std::uint32_t>(below(2));
             job.governed = below(12) > 0;
+            if (below(5) == 0) {  // a task of an array, its id younger than its number says
+                job.order = std::uint64_t{s.view.pending[0].id} << 32 | (1000U - job.id);
+            }
             if (below(6) == 0) {
                 job.block = static_cast<StartBlock>(below(5));
             }

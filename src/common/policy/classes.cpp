@@ -12,31 +12,41 @@ constexpr std::int64_t kDay = 86400;
 
 std::vector<bool> members_that_may_raise(const ClusterView& view, const Standings& standings,
                                          const Settings& settings, RunKind kind) {
+    std::vector<bool> has_pending(standings.members.size(), false);
+    for (const PendingJob& job : view.pending) {
+        has_pending[job.member] = true;
+    }
+    return members_that_may_raise(has_pending, standings, settings, kind);
+}
+
+std::vector<bool> members_that_may_raise(const std::vector<bool>& has_pending,
+                                         const Standings& standings, const Settings& settings,
+                                         RunKind kind, const std::vector<UInt128>* added) {
     const std::size_t count = standings.members.size();
     std::vector<bool> may(count, true);
     if (settings.raised_share_ppm == 0) {
         return may;
     }
-    std::vector<bool> counted(count, false);
-    for (const PendingJob& job : view.pending) {
-        counted[job.member] = true;
-    }
+    const auto charge_of = [&](MemberId m) {
+        return standings.members[m].charge_of(kind) +
+               (added != nullptr && kind == RunKind::allocated ? (*added)[m] : 0);
+    };
     std::vector<UInt128> sums(standings.budgets.size(), 0);
     std::vector<std::uint64_t> users(standings.budgets.size(), 0);
     for (MemberId m = 0; m < count; ++m) {
-        const MemberStanding& member = standings.members[m];
-        const UInt128 charge = member.charge_of(kind);
-        if (counted[m] || charge > 0) {
-            sums[member.budget] += charge;
-            ++users[member.budget];
+        const UInt128 charge = charge_of(m);
+        if (has_pending[m] || charge > 0) {
+            sums[standings.members[m].budget] += charge;
+            ++users[standings.members[m].budget];
         }
     }
     for (MemberId m = 0; m < count; ++m) {
-        const MemberStanding& member = standings.members[m];
-        may[m] = compare_products(member.charge_of(kind),
-                                  static_cast<UInt128>(users[member.budget]) * kPpm,
-                                  sums[member.budget],
-                                  static_cast<UInt128>(settings.raised_share_ppm)) <= 0;
+        if (const UInt128 charge = charge_of(m); charge > 0) {
+            const BudgetId budget = standings.members[m].budget;
+            may[m] = compare_products(charge, static_cast<UInt128>(users[budget]) * kPpm,
+                                      sums[budget],
+                                      static_cast<UInt128>(settings.raised_share_ppm)) <= 0;
+        }
     }
     return may;
 }

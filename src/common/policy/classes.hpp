@@ -28,6 +28,12 @@ inline bool fits_lane(const PendingJob& job, const Settings& settings) noexcept 
 // the mean of its budget's users who have charge or pending jobs (DESIGN 2.4).
 std::vector<bool> members_that_may_raise(const ClusterView& view, const Standings& standings,
                                          const Settings& settings, RunKind kind);
+// The same where it is known which members have pending jobs; `added` counts for allocated work
+// beside the standings, by member.
+std::vector<bool> members_that_may_raise(const std::vector<bool>& has_pending,
+                                         const Standings& standings, const Settings& settings,
+                                         RunKind kind,
+                                         const std::vector<UInt128>* added = nullptr);
 
 inline TeamPriority effective_priority(TeamPriority asked, bool may_raise) noexcept {
     return asked > TeamPriority::normal && !may_raise ? TeamPriority::normal : asked;

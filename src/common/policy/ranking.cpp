@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <tuple>
 #include <unordered_map>
 
@@ -13,43 +14,55 @@ namespace {
 
 constexpr std::int64_t kFreeJobSeconds = 3600;  // what a free job counts when placed
 
-// A ratio as a 64-bit key that orders like it, exact to 1 part in 2^30: 8 bits of exponent, 56 of
-// mantissa. Near ties are settled by the exact comparison.
-class RatioKey {
+// A ratio as a 64-bit key that orders like it: 9 bits of exponent, 55 of mantissa. Exact to a few
+// units of the last place; nearer ones are settled by the exact comparison.
+using RatioKey = std::uint64_t;
+
+constexpr RatioKey kKeySlack = 8;
+constexpr RatioKey kNeverFundedKey = ~RatioKey{0} - 2 * kKeySlack;  // larger than any ratio's
+
+inline int bits_of(UInt128 value) noexcept {
+    const auto high = static_cast<std::uint64_t>(value >> 64);
+    return high != 0 ? 128 - std::countl_zero(high)
+                     : 64 - std::countl_zero(static_cast<std::uint64_t>(value));
+}
+
+// The value's leading 64 bits; `shift` is by how much they were moved down (up if negative).
+inline std::uint64_t leading(UInt128 value, int& shift) noexcept {
+    shift = bits_of(value) - 64;
+    return static_cast<std::uint64_t>(shift >= 0 ? value >> shift : value << -shift);
+}
+
+// Makes keys of charges over one entitlement, without a division each.
+class KeyMaker {
   public:
-    RatioKey() = default;
-    RatioKey(UInt128 charge, UInt128 entitlement) noexcept {
-        if (charge == 0 || entitlement == 0) {
-            return;  // callers tell these cases apart before they look at the key
+    explicit KeyMaker(UInt128 entitlement = 0) noexcept {
+        if (entitlement == 0) {
+            return;
         }
-        const int charge_shift = bits(charge) - 64, entitlement_shift = bits(entitlement) - 32;
-        const std::uint64_t numerator = shifted(charge, charge_shift);
-        const std::uint64_t denominator = shifted(entitlement, entitlement_shift);
-        const std::uint64_t quotient = numerator / denominator;  // 2^31 .. 2^33
-        const int width = 64 - std::countl_zero(quotient);
-        const int exponent = charge_shift - entitlement_shift + width + 128;  // 1 .. 255
-        const std::uint64_t mantissa = (quotient << (56 - width)) & ((std::uint64_t{1} << 55) - 1);
-        key_ = (static_cast<std::uint64_t>(exponent) << 55) | mantissa;
+        const std::uint64_t e = leading(entitlement, shift_);
+        const UInt128 quotient = (UInt128{1} << 127) / e;  // 2^63 .. 2^64
+        reciprocal_ = (quotient >> 64) != 0 ? ~std::uint64_t{0}
+                                            : static_cast<std::uint64_t>(quotient);
     }
-    // -1, 0 or 1; 0 means "too near to tell".
-    int compare(const RatioKey& other) const noexcept {
-        constexpr std::uint64_t kSlack = std::uint64_t{1} << 27;
-        if (key_ + kSlack < other.key_) {
-            return -1;
+    RatioKey key(UInt128 charge) const noexcept {
+        if (reciprocal_ == 0) {
+            return kNeverFundedKey;
         }
-        return other.key_ + kSlack < key_ ? 1 : 0;
+        if (charge == 0) {
+            return 0;
+        }
+        int shift = 0;
+        const std::uint64_t c = leading(charge, shift);
+        const auto q = static_cast<std::uint64_t>((static_cast<UInt128>(c) * reciprocal_) >> 64);
+        const int large = static_cast<int>(q >> 63);  // q is 2^62 .. 2^64
+        const auto exponent = static_cast<std::uint64_t>(shift - shift_ + large + 160);
+        return exponent << 55 | (q << (2 - large)) >> 9;
     }
 
   private:
-    static int bits(UInt128 value) noexcept {
-        const auto high = static_cast<std::uint64_t>(value >> 64);
-        return high != 0 ? 128 - std::countl_zero(high)
-                         : 64 - std::countl_zero(static_cast<std::uint64_t>(value));
-    }
-    static std::uint64_t shifted(UInt128 value, int right) noexcept {
-        return static_cast<std::uint64_t>(right >= 0 ? value >> right : value << -right);
-    }
-    std::uint64_t key_ = 0;
+    std::uint64_t reciprocal_ = 0;  // 0: never funded
+    int shift_ = 0;
 };
 
 // What is ordered in one run of the algorithm.
@@ -58,327 +71,413 @@ struct Basis {
     bool commitments;  // allocated: the contract counts when placed; else one hour
 };
 
+// What express jobs added before the others are ranked; empty: nothing.
+struct Added {
+    std::vector<UInt128> sides;
+    std::vector<UInt128> members;
 
-// The head of a queue, as far as ties between its owners need it.
-struct Head {
-    std::int64_t first_submit_at = 0;
-    std::uint64_t order = 0;
-};
-
-// The pending jobs of one budget, in the order its own rules give.
-class BudgetQueue {
-  public:
-    struct Item {
-        std::uint32_t job;
-        std::uint8_t rank_class;  // 3 = urgent .. 0 = low
-        MemberId member;          // 0 for all in a pooled budget
-        std::int64_t nice;
-        std::int64_t first_submit_at;
-        std::uint64_t order;
-    };
-
-    void add(Item item) { items_.push_back(item); }
-
-    // Sorts and makes the first group current. `view` is for the tie of users by name.
-    void start(const Standings& standings, bool pooled, const Basis& basis) {
-        pooled_ = pooled;
-        standings_ = &standings;
-        basis_ = basis;
-        std::sort(items_.begin(), items_.end(), [](const Item& a, const Item& b) {
-            return std::tuple(-int{a.rank_class}, a.member, a.nice, a.first_submit_at, a.order) <
-                   std::tuple(-int{b.rank_class}, b.member, b.nice, b.first_submit_at, b.order);
-        });
-        next_class();
+    UInt128 to_side(SideId side) const noexcept { return sides.empty() ? 0 : sides[side]; }
+    UInt128 to_member(MemberId member) const noexcept {
+        return members.empty() ? 0 : members[member];
     }
-
-    bool empty() const noexcept { return users_.empty(); }
-    const Item& head() const noexcept { return items_[users_.front().next]; }
-    Head head_of_queue() const noexcept { return {head().first_submit_at, head().order}; }
-
-    // The head's job was placed and `amount` counted; with `stays`, more tasks of it wait.
-    void place_head(UInt128 amount, bool stays) {
-        std::pop_heap(users_.begin(), users_.end(), Later{this});
-        User& user = users_.back();
-        charges_[user.charge].second += amount;
-        if (!stays) {
-            ++user.next;
-        }
-        if (user.next == user.end) {
-            users_.pop_back();
-        } else {
-            std::push_heap(users_.begin(), users_.end(), Later{this});
-        }
-        if (users_.empty()) {
-            next_class();
-        }
-    }
-
-  private:
-    struct User {
-        std::uint32_t next;  // into items_
-        std::uint32_t end;
-        std::uint32_t charge;  // into charges_
-    };
-    // For a max-heap: true if a goes later than b.
-    struct Later {
-        const BudgetQueue* queue;
-        bool operator()(const User& a, const User& b) const {
-            const UInt128 charge_a = queue->charges_[a.charge].second;
-            const UInt128 charge_b = queue->charges_[b.charge].second;
-            if (charge_a != charge_b) {
-                return charge_a > charge_b;
-            }
-            const Item& x = queue->items_[a.next];
-            const Item& y = queue->items_[b.next];
-            return std::tie(x.first_submit_at, x.order) > std::tie(y.first_submit_at, y.order);
-        }
-    };
-
-    // Charges progress over the classes: what a user placed as urgent counts when normal jobs
-    // are ordered.
-    std::uint32_t charge_slot(MemberId member) {
-        const auto it = std::lower_bound(
-            charges_.begin(), charges_.end(), member,
-            [](const std::pair<MemberId, UInt128>& c, MemberId m) { return c.first < m; });
-        return static_cast<std::uint32_t>(it - charges_.begin());
-    }
-
-    void next_class() {
-        users_.clear();
-        if (position_ == 0) {
-            for (const Item& item : items_) {
-                charges_.emplace_back(item.member, 0);
-            }
-            std::sort(charges_.begin(), charges_.end());
-            charges_.erase(std::unique(charges_.begin(), charges_.end()), charges_.end());
-            for (auto& [member, charge] : charges_) {
-                charge = pooled_ ? 0 : start_charge(member);
-            }
-        }
-        if (position_ == items_.size()) {
-            return;
-        }
-        const std::uint8_t rank_class = items_[position_].rank_class;
-        while (position_ < items_.size() && items_[position_].rank_class == rank_class) {
-            const auto first = static_cast<std::uint32_t>(position_);
-            const MemberId member = items_[position_].member;
-            while (position_ < items_.size() && items_[position_].rank_class == rank_class &&
-                   items_[position_].member == member) {
-                ++position_;
-            }
-            users_.push_back({first, static_cast<std::uint32_t>(position_), charge_slot(member)});
-        }
-        std::make_heap(users_.begin(), users_.end(), Later{this});
-    }
-
-    UInt128 start_charge(MemberId member) const {
-        const MemberStanding& standing = standings_->members[member];
-        return standing.charge_of(basis_.kind);
-    }
-
-    Basis basis_{RunKind::allocated, true};
-    std::vector<Item> items_;
-    std::size_t position_ = 0;
-    std::vector<User> users_;
-    std::vector<std::pair<MemberId, UInt128>> charges_;
-    const Standings* standings_ = nullptr;
-    bool pooled_ = false;
 };
 
 // One competing side with pending jobs, inner or last.
 struct RankNode {
     SideId side = kNoId;
-    UInt128 charge = 0;
+    UInt128 charge = 0;       // grows while its parent's list is made
     UInt128 entitlement = 0;
-    RatioKey key;
+    KeyMaker keys;
     std::uint32_t shares = 0;
-    Head head;
     std::uint32_t parent = kNoId;
-    std::vector<std::uint32_t> heap;  // children, best first
-    BudgetQueue queue;                // of a last one
-    bool is_last = false;
+    std::vector<std::uint32_t> children;
+    std::vector<std::uint32_t> list;      // of an inner one: its placements in order
+    std::uint32_t first = 0, count = 0;   // of a last one: its items, then its placements
 };
 
+// The order is made from the bottom up. What a budget places, and in which order, does not depend
+// on other budgets; so each side's list is the merge of its children's lists, always taking the
+// child whose ratio is smallest with what it has placed so far. That is the progressive order of
+// DESIGN 2.4, with all state of one merge in the cache.
 class Ranker {
   public:
     Ranker(const ClusterView& view, const Standings& standings, const Settings& settings,
-           Basis basis)
-        : view_(view), standings_(standings), basis_(basis) {
+           const std::vector<bool>& has_pending, const Added& added, Basis basis)
+        : view_(view),
+          standings_(standings),
+          settings_(settings),
+          has_pending_(has_pending),
+          added_(added),
+          basis_(basis),
+          available_gpus_(view.available_gpus()),
+          window_seconds_(static_cast<std::uint64_t>(standings.window.length_seconds)) {
         nodes_.emplace_back();  // the root
-        raised_ = members_that_may_raise(view, standings, settings, basis.kind);
+        node_by_budget_.assign(standings.budgets.size(), kNoId);
     }
+
+    void reserve(std::size_t jobs) { items_.reserve(jobs); }
 
     // All its pending tasks but the first `placed`.
     void add(std::uint32_t index, std::uint32_t placed) {
         const PendingJob& job = view_.pending[index];
-        RankNode& node = nodes_[node_of(job.budget)];
-        const bool pooled = standings_.budgets[job.budget].pooled;
-        const TeamPriority priority =
-            effective_priority(job.team_priority, pooled || raised_[job.member]);
-        if (placed > 0) {
-            placed_.emplace(index, placed);
+        std::uint32_t& node = node_by_budget_[job.budget];
+        if (node == kNoId) {
+            node = make_node(job.budget);
         }
-        node.queue.add({index, static_cast<std::uint8_t>(priority), pooled ? 0 : job.member,
-                        job.nice, job.first_submit_at, job.order_key()});
+        ++nodes_[node].count;
+        const bool pooled = standings_.budgets[job.budget].pooled;
+        TeamPriority priority = job.team_priority;
+        if (priority > TeamPriority::normal && !pooled && settings_.raised_share_ppm != 0) {
+            if (raised_.empty()) {
+                raised_ = members_that_may_raise(
+                    has_pending_, standings_, settings_, basis_.kind,
+                    added_.members.empty() ? nullptr : &added_.members);
+            }
+            priority = effective_priority(priority, raised_[job.member]);
+        }
+        const std::uint64_t group =
+            std::uint64_t{3U - static_cast<std::uint8_t>(priority)} << 32 |
+            (pooled ? 0 : job.member);
+        items_.push_back({group, job.nice, job.first_submit_at, job.order_key(), index, node, placed});
     }
 
     void run(Band band, std::vector<RankedEntry>& out) {
-        start_queues();
-        std::vector<std::uint32_t> placed(view_.pending.size(), 0);
-        for (const auto& [index, tasks] : placed_) {
-            placed[index] = tasks;
+        if (items_.empty()) {
+            return;
+        }
+        sort_into_budgets();
+        for (std::uint32_t n = 1; n < nodes_.size(); ++n) {
+            if (nodes_[n].children.empty()) {
+                place_budget(n);
+            }
+        }
+        // Children were made after their parents.
+        for (auto n = static_cast<std::uint32_t>(nodes_.size()); n-- > 0;) {
+            if (!nodes_[n].children.empty()) {
+                merge_children(n);
+            }
         }
         const std::size_t first_out = out.size();
-        while (!nodes_[0].heap.empty()) {
-            std::uint32_t at = 0;
-            while (!nodes_[at].is_last) {
-                at = nodes_[at].heap.front();
+        for (const std::uint32_t p : nodes_[0].list) {
+            const Placement& placement = placements_[p];
+            if (out.size() > first_out && out.back().job == placement.job) {
+                out.back().tasks += placement.tasks;
+                continue;
             }
-            RankNode& last = nodes_[at];
-            const std::uint32_t index = last.queue.head().job;
-            const PendingJob& job = view_.pending[index];
-            std::uint32_t tasks = 1;
-            if (placed[index] >= expanded_tasks(job)) {
-                tasks = job.tasks - placed[index];  // more than can start: one block
-            }
-            const bool counts = job.block == StartBlock::none;
-            UInt128 amount = 0;
-            if (counts) {
-                const std::int64_t seconds =
-                    basis_.kind != RunKind::allocated ? kFreeJobSeconds
-                    : basis_.commitments              ? job.contract_seconds()
-                                                      : 0;
-                amount = standings_.window.at_weight_one(seconds) *
-                         static_cast<UInt128>(job.weight_milli) * tasks;
-            }
-            if (out.size() > first_out && out.back().job == index) {
-                out.back().tasks += tasks;
-            } else {
-                out.push_back({index, placed[index], tasks, band, counts, last.side, last.charge,
-                               last.entitlement});
-            }
-            placed[index] += tasks;
-            last.queue.place_head(amount, placed[index] < job.tasks);
-            add_to_path(at, amount);
+            const RankNode& last = nodes_[placement.node];
+            out.push_back({placement.job, placement.first_task, placement.tasks, band,
+                           placement.counts, last.side, placement.tag, last.entitlement});
         }
     }
 
   private:
+    struct Item {
+        std::uint64_t group;  // urgent first, then by member (0 for all in a pooled budget)
+        std::int64_t nice;
+        std::int64_t first_submit_at;
+        std::uint64_t order;
+        std::uint32_t job;
+        std::uint32_t node;
+        std::uint32_t placed;
+
+        bool operator<(const Item& other) const noexcept {
+            if (group != other.group) {
+                return group < other.group;
+            }
+            if (nice != other.nice) {
+                return nice < other.nice;
+            }
+            if (first_submit_at != other.first_submit_at) {
+                return first_submit_at < other.first_submit_at;
+            }
+            return order < other.order;
+        }
+    };
+    // A job's task, or its tasks beyond what could start as one block.
+    struct Placement {
+        UInt128 tag;  // its budget's charge before
+        std::uint32_t job;
+        std::uint32_t first_task;
+        std::uint32_t tasks;
+        std::uint32_t node;
+        bool counts;
+    };
+    struct User {
+        UInt128 charge;
+        MemberId member;
+        std::uint32_t next, end;  // into sorted_, of the current class
+        std::uint32_t task;       // of the next one's
+    };
+    // A child's list while it is merged.
+    struct Cursor {
+        RatioKey key;
+        const std::uint32_t* next;
+        const std::uint32_t* end;
+        std::uint32_t node;
+    };
+
+    std::uint32_t make_node(BudgetId budget) {
+        std::uint32_t at = 0;
+        for (const SideId side : standings_.budgets[budget].path) {
+            if (node_by_side_.empty()) {
+                node_by_side_.assign(standings_.sides.size(), kNoId);
+            }
+            if (node_by_side_[side] == kNoId) {
+                const SideStanding& standing = standings_.sides[side];
+                RankNode node;
+                node.side = side;
+                node.charge = standing.charge_of(basis_.kind) + added_to(side);
+                // Among free jobs, budgets without shares today come last (DESIGN 2.4).
+                node.entitlement = basis_.kind == RunKind::allocated || standing.shares > 0
+                                       ? standing.entitlement
+                                       : 0;
+                node.keys = KeyMaker(node.entitlement);
+                node.shares = standing.shares;
+                node.parent = at;
+                node_by_side_[side] = static_cast<std::uint32_t>(nodes_.size());
+                nodes_[at].children.push_back(node_by_side_[side]);
+                nodes_.push_back(std::move(node));
+            }
+            at = node_by_side_[side];
+        }
+        return at;
+    }
+
+    UInt128 added_to(SideId side) const noexcept {
+        return basis_.kind == RunKind::allocated ? added_.to_side(side) : 0;
+    }
+
+    // By budget, the order of input kept: then each budget's items are sorted where they lie.
+    void sort_into_budgets() {
+        std::uint32_t sum = 0;
+        for (RankNode& node : nodes_) {
+            node.first = sum;
+            sum += node.count;
+        }
+        sorted_.resize(items_.size());
+        std::vector<std::uint32_t> next(nodes_.size());
+        for (std::size_t n = 0; n < nodes_.size(); ++n) {
+            next[n] = nodes_[n].first;
+        }
+        for (const Item& item : items_) {
+            sorted_[next[item.node]++] = item;
+        }
+        placements_.reserve(items_.size());
+        amounts_.reserve(items_.size());
+    }
+
     std::uint32_t expanded_tasks(const PendingJob& job) const {
         const std::int64_t each = std::max<std::int64_t>(job.shape.gpus, 1);
         return static_cast<std::uint32_t>(
             std::min<std::int64_t>(available_gpus_ / each + 1, job.tasks));
     }
 
-    std::uint32_t node_of(BudgetId budget) {
-        const auto& path = standings_.budgets[budget].path;
-        std::uint32_t at = 0;
-        for (const SideId side : path) {
-            if (node_by_side_.size() <= side) {
-                node_by_side_.resize(standings_.sides.size(), kNoId);
-            }
-            if (node_by_side_[side] == kNoId) {
-                const SideStanding& standing = standings_.sides[side];
-                RankNode node;
-                node.side = side;
-                node.charge = standing.charge_of(basis_.kind);
-                // Among free jobs, budgets without shares today come last (DESIGN 2.4).
-                node.entitlement = basis_.kind == RunKind::allocated || standing.shares > 0
-                                       ? standing.entitlement
-                                       : 0;
-                node.key = RatioKey(node.charge, node.entitlement);
-                node.shares = standing.shares;
-                node.parent = at;
-                node_by_side_[side] = static_cast<std::uint32_t>(nodes_.size());
-                nodes_[at].heap.push_back(node_by_side_[side]);
-                nodes_.push_back(std::move(node));
-            }
-            at = node_by_side_[side];
+    // What the placement counts, without the window's length; far beyond any cluster it saturates.
+    std::uint64_t amount_of(const PendingJob& job, std::uint32_t tasks) const {
+        if (job.block != StartBlock::none) {
+            return 0;
         }
-        nodes_[at].is_last = true;
-        return at;
+        const std::int64_t seconds = basis_.kind != RunKind::allocated ? kFreeJobSeconds
+                                     : basis_.commitments              ? job.contract_seconds()
+                                                                       : 0;
+        const UInt128 amount = static_cast<UInt128>(std::max<std::int64_t>(seconds, 0)) *
+                               static_cast<UInt128>(job.weight_milli) * tasks;
+        return (amount >> 64) != 0 ? ~std::uint64_t{0} : static_cast<std::uint64_t>(amount);
     }
 
-    void start_queues() {
-        available_gpus_ = view_.available_gpus();
-        // Children were made after their parents: heads are known bottom up.
-        for (std::uint32_t i = static_cast<std::uint32_t>(nodes_.size()); i-- > 0;) {
-            RankNode& node = nodes_[i];
-            if (node.is_last) {
-                node.queue.start(standings_, standings_.budgets[node.side / 2].pooled, basis_);
-                node.head = node.queue.head_of_queue();
-            } else if (!node.heap.empty()) {
-                std::make_heap(node.heap.begin(), node.heap.end(), later());
-                node.head = nodes_[node.heap.front()].head;
-            }
-        }
+    UInt128 times_window(std::uint64_t amount) const noexcept {
+        return static_cast<UInt128>(amount) * window_seconds_;
     }
 
-    // For a max-heap of the standard library: true if a goes later than b.
-    struct Later {
-        const Ranker* ranker;
-        bool operator()(std::uint32_t a, std::uint32_t b) const { return ranker->goes_later(a, b); }
-    };
-    Later later() const { return {this}; }
-
-    bool goes_later(std::uint32_t a, std::uint32_t b) const {
-        const RankNode& x = nodes_[a];
-        const RankNode& y = nodes_[b];
-        if (x.entitlement != 0 && y.entitlement != 0 && x.charge != 0 && y.charge != 0) {
-            if (const int decided = x.key.compare(y.key); decided != 0) {
-                return decided > 0;
+    // Appends one budget's placements in the order its own rules give: team priority, then the user
+    // with the smaller charge, then nice, first submission and job id.
+    void place_budget(std::uint32_t n) {
+        RankNode& node = nodes_[n];
+        const auto begin = sorted_.begin() + node.first;
+        const auto end = begin + node.count;
+        std::sort(begin, end);
+        const std::uint32_t last = node.first + node.count;
+        node.first = static_cast<std::uint32_t>(placements_.size());
+        UInt128 charge = node.charge;
+        users_.clear();
+        for (auto at = static_cast<std::uint32_t>(begin - sorted_.begin()); at < last;) {
+            // One class of team priority; charges go on from class to class.
+            const std::uint64_t rank_class = sorted_[at].group >> 32;
+            std::size_t active = 0;
+            while (at < last && sorted_[at].group >> 32 == rank_class) {
+                const std::uint64_t group = sorted_[at].group;
+                const std::uint32_t from = at;
+                while (at < last && sorted_[at].group == group) {
+                    ++at;
+                }
+                activate(active++, static_cast<MemberId>(group), n, from, at);
+            }
+            while (active > 0) {
+                std::size_t best = 0;
+                for (std::size_t u = 1; u < active; ++u) {
+                    if (user_goes_first(users_[u], users_[best])) {
+                        best = u;
+                    }
+                }
+                User& user = users_[best];
+                const Item& item = sorted_[user.next];
+                const PendingJob& job = view_.pending[item.job];
+                const std::uint32_t tasks =
+                    user.task >= expanded_tasks(job) ? job.tasks - user.task : 1;
+                const std::uint64_t amount = amount_of(job, tasks);
+                placements_.push_back({charge, item.job, user.task, tasks, n,
+                                       job.block == StartBlock::none});
+                amounts_.push_back(amount);
+                charge += times_window(amount);
+                user.charge += times_window(amount);
+                user.task += tasks;
+                if (user.task >= job.tasks) {
+                    if (++user.next == user.end) {
+                        std::swap(users_[best], users_[--active]);
+                    } else {
+                        user.task = sorted_[user.next].placed;
+                    }
+                }
             }
         }
+        node.count = static_cast<std::uint32_t>(placements_.size()) - node.first;
+    }
+
+    // Makes the user one of the first `active` + 1, with his charge from earlier classes.
+    void activate(std::size_t active, MemberId member, std::uint32_t n, std::uint32_t from,
+                  std::uint32_t to) {
+        std::size_t u = active;
+        while (u < users_.size() && users_[u].member != member) {
+            ++u;
+        }
+        if (u == users_.size()) {
+            const bool pooled = standings_.budgets[nodes_[n].side / 2].pooled;
+            UInt128 charge = 0;
+            if (!pooled) {
+                charge = standings_.members[member].charge_of(basis_.kind) +
+                         (basis_.kind == RunKind::allocated ? added_.to_member(member) : 0);
+            }
+            users_.push_back({charge, member, 0, 0, 0});
+        }
+        std::swap(users_[active], users_[u]);
+        users_[active].next = from;
+        users_[active].end = to;
+        users_[active].task = sorted_[from].placed;
+    }
+
+    bool user_goes_first(const User& a, const User& b) const noexcept {
+        if (a.charge != b.charge) {
+            return a.charge < b.charge;
+        }
+        const Item& x = sorted_[a.next];
+        const Item& y = sorted_[b.next];
+        return std::tie(x.first_submit_at, x.order) < std::tie(y.first_submit_at, y.order);
+    }
+
+    void merge_children(std::uint32_t n) {
+        if (identity_.size() < placements_.size()) {
+            identity_.resize(placements_.size());
+            std::iota(identity_.begin(), identity_.end(), 0U);
+        }
+        heap_.clear();
+        std::size_t total = 0;
+        for (const std::uint32_t c : nodes_[n].children) {
+            const RankNode& child = nodes_[c];
+            const bool inner = !child.children.empty();
+            const std::uint32_t* first = inner ? child.list.data() : identity_.data() + child.first;
+            const std::size_t count = inner ? child.list.size() : child.count;
+            heap_.push_back({child.keys.key(child.charge), first, first + count, c});
+            total += count;
+        }
+        std::vector<std::uint32_t> list(total);
+        std::uint32_t* out = list.data();
+        const auto later = [this](const Cursor& a, const Cursor& b) { return goes_first(b, a); };
+        std::make_heap(heap_.begin(), heap_.end(), later);
+        std::size_t size = heap_.size();
+        while (size > 1) {
+            Cursor top = heap_[0];
+            RankNode& child = nodes_[top.node];
+            const std::uint32_t p = *top.next++;
+            *out++ = p;
+            if (top.next == top.end) {
+                top = heap_[--size];
+            } else if (amounts_[p] != 0) {
+                child.charge += times_window(amounts_[p]);
+                top.key = child.keys.key(child.charge);
+            }
+            sift_down(top, size);
+        }
+        out = std::copy(heap_[0].next, heap_[0].end, out);
+        nodes_[n].list = std::move(list);
+    }
+
+    // Puts the cursor where it belongs from the top of the heap down.
+    void sift_down(const Cursor& cursor, std::size_t size) {
+        std::size_t hole = 0;
+        for (;;) {
+            std::size_t child = 2 * hole + 1;
+            if (child >= size) {
+                break;
+            }
+            if (child + 1 < size && goes_first(heap_[child + 1], heap_[child])) {
+                ++child;
+            }
+            if (!goes_first(heap_[child], cursor)) {
+                break;
+            }
+            heap_[hole] = heap_[child];
+            hole = child;
+        }
+        heap_[hole] = cursor;
+    }
+
+    bool goes_first(const Cursor& a, const Cursor& b) const {
+        if (a.key + kKeySlack < b.key) {
+            return true;
+        }
+        if (b.key + kKeySlack < a.key) {
+            return false;
+        }
+        return goes_first_exactly(a, b);
+    }
+
+    bool goes_first_exactly(const Cursor& a, const Cursor& b) const {
+        const RankNode& x = nodes_[a.node];
+        const RankNode& y = nodes_[b.node];
         const auto order = compare_ratio(x.charge, x.entitlement, y.charge, y.entitlement);
         if (order != 0) {
-            return order > 0;
+            return order < 0;
         }
         if (x.shares != y.shares) {
-            return x.shares < y.shares;
+            return x.shares > y.shares;
         }
-        if (x.head.first_submit_at != y.head.first_submit_at) {
-            return x.head.first_submit_at > y.head.first_submit_at;
+        const std::int64_t submit_x = view_.pending[placements_[*a.next].job].first_submit_at;
+        const std::int64_t submit_y = view_.pending[placements_[*b.next].job].first_submit_at;
+        if (submit_x != submit_y) {
+            return submit_x < submit_y;
         }
         const std::string& name_x = standings_.budgets[x.side / 2].name;
         const std::string& name_y = standings_.budgets[y.side / 2].name;
-        return std::tie(name_x, x.side) > std::tie(name_y, y.side);
-    }
-
-    // Every node on the way is the front of its parent's heap: it sinks to its new place.
-    void add_to_path(std::uint32_t at, UInt128 amount) {
-        bool gone = nodes_[at].queue.empty();
-        if (!gone) {
-            nodes_[at].head = nodes_[at].queue.head_of_queue();
-        }
-        while (at != 0) {
-            RankNode& node = nodes_[at];
-            if (!gone && amount != 0) {
-                node.charge += amount;
-                node.key = RatioKey(node.charge, node.entitlement);
-            }
-            RankNode& parent = nodes_[node.parent];
-            std::pop_heap(parent.heap.begin(), parent.heap.end(), later());
-            if (gone) {
-                parent.heap.pop_back();
-            } else {
-                std::push_heap(parent.heap.begin(), parent.heap.end(), later());
-            }
-            gone = parent.heap.empty();
-            if (!gone) {
-                parent.head = nodes_[parent.heap.front()].head;
-            }
-            at = node.parent;
-        }
+        return std::tie(name_x, x.side) < std::tie(name_y, y.side);
     }
 
     const ClusterView& view_;
     const Standings& standings_;
-    Basis basis_;
-    std::vector<bool> raised_;  // by member
-    std::unordered_map<std::uint32_t, std::uint32_t> placed_;  // tasks before these, by job
+    const Settings& settings_;
+    const std::vector<bool>& has_pending_;  // by member
+    const Added& added_;
+    const Basis basis_;
+    const std::int64_t available_gpus_;
+    const std::uint64_t window_seconds_;
+    std::vector<bool> raised_;  // by member; empty: not needed yet
     std::vector<RankNode> nodes_;
-    std::vector<std::uint32_t> node_by_side_;
-    std::int64_t available_gpus_ = 0;
+    std::vector<std::uint32_t> node_by_budget_, node_by_side_;
+    std::vector<Item> items_, sorted_;
+    std::vector<Placement> placements_;
+    std::vector<std::uint64_t> amounts_;  // beside placements_
+    std::vector<std::uint32_t> identity_;
+    std::vector<User> users_;
+    std::vector<Cursor> heap_;
 };
 
 bool earlier_submitted(const PendingJob& a, const PendingJob& b) {
@@ -406,28 +505,31 @@ std::vector<RankedEntry> rank_queue(const ClusterView& view, const Standings& st
                                     const Settings& settings) {
     std::vector<RankedEntry> out;
     out.reserve(view.pending.size());
-    const auto last_side = [&](const PendingJob& job) {
-        const auto& path = standings.budgets[job.budget].path;
-        return path.empty() ? kNoId : path.back();
-    };
-    const auto put = [&](std::uint32_t index, Band band, const Standings& now) {
+    Added added;
+    const auto put = [&](std::uint32_t index, std::uint32_t tasks, Band band) {
         const PendingJob& job = view.pending[index];
-        RankedEntry entry{index, 0, job.tasks, band, true, last_side(job), 0, 0};
-        if (entry.side != kNoId) {
-            entry.tag_charge = now.sides[entry.side].charge();
-            entry.tag_entitlement = now.sides[entry.side].entitlement;
+        RankedEntry entry{index, 0, tasks, band, true, kNoId, 0, 0};
+        const auto& path = standings.budgets[job.budget].path;
+        if (!path.empty()) {
+            entry.side = path.back();
+            entry.tag_charge = standings.sides[entry.side].charge() + added.to_side(entry.side);
+            entry.tag_entitlement = standings.sides[entry.side].entitlement;
         }
         out.push_back(entry);
     };
 
-    enum class Kind : std::uint8_t { plan, express, allocated, unallocated, outside };
-    std::vector<Kind> kinds(view.pending.size(), Kind::unallocated);
-    std::vector<std::uint32_t> planned, express;
+    enum class Kind : std::uint8_t { allocated, unallocated, outside, placed };
+    std::vector<Kind> kinds(view.pending.size());
+    std::vector<bool> has_pending(standings.members.size(), false);
+    std::vector<std::uint32_t> express;
+    std::size_t counts[4] = {};
     for (std::uint32_t i = 0; i < view.pending.size(); ++i) {
         const PendingJob& job = view.pending[i];
-        kinds[i] = !job.governed                ? Kind::outside
+        kinds[i] = !job.governed                  ? Kind::outside
                    : is_allocated(job, standings) ? Kind::allocated
                                                   : Kind::unallocated;
+        ++counts[static_cast<std::size_t>(kinds[i])];
+        has_pending[job.member] = true;
         if (kinds[i] == Kind::allocated && job.block == StartBlock::none &&
             fits_lane(job, settings)) {
             express.push_back(i);
@@ -439,28 +541,24 @@ std::vector<RankedEntry> rank_queue(const ClusterView& view, const Standings& st
             by_id.emplace(view.pending[i].id, i);
         }
         for (const Plan& plan : view.plans) {
-            if (const auto it = by_id.find(plan.claimant); it != by_id.end()) {
-                kinds[it->second] = Kind::plan;
-                planned.push_back(it->second);
+            if (const auto it = by_id.find(plan.claimant);
+                it != by_id.end() && kinds[it->second] != Kind::placed) {
+                kinds[it->second] = Kind::placed;
+                put(it->second, view.pending[it->second].tasks, Band::plan);
             }
         }
-    }
-    for (const std::uint32_t index : planned) {
-        put(index, Band::plan, standings);
     }
 
     // Express jobs stand by first submission and count on their sides before the others. The caps
     // are counted on as they are placed: what is over them stands among the ordinary jobs.
     std::unordered_map<std::uint32_t, std::uint32_t> express_tasks;
-    Standings with_express;
-    const Standings* current = &standings;
     if (!express.empty()) {
-        with_express = standings;
-        current = &with_express;
         ExpressLane lane(view, standings, settings);
         std::sort(express.begin(), express.end(), [&](std::uint32_t a, std::uint32_t b) {
             return earlier_submitted(view.pending[a], view.pending[b]);
         });
+        added.sides.assign(standings.sides.size(), 0);
+        added.members.assign(standings.members.size(), 0);
         for (const std::uint32_t index : express) {
             const PendingJob& job = view.pending[index];
             const std::string& user = standings.members[job.member].user;
@@ -474,20 +572,28 @@ std::vector<RankedEntry> rank_queue(const ClusterView& view, const Standings& st
                 continue;
             }
             if (tasks == job.tasks) {
-                kinds[index] = Kind::express;
+                kinds[index] = Kind::placed;
             }
             express_tasks.emplace(index, tasks);
-            put(index, Band::express, with_express);
-            out.back().tasks = tasks;
+            put(index, tasks, Band::express);
             if (settings.commitments) {
-                with_express.commit(job.budget, job.member, job.weight_milli * tasks,
-                                    job.contract_seconds());
+                const UInt128 amount = standings.window.at_weight_one(job.contract_seconds()) *
+                                       static_cast<UInt128>(job.weight_milli) * tasks;
+                for (const SideId side : standings.budgets[job.budget].path) {
+                    added.sides[side] += amount;
+                }
+                added.members[job.member] += amount;
             }
         }
     }
 
     const auto rank_kind = [&](Kind kind, RunKind basis, Band band) {
-        Ranker ranker(view, *current, settings, {basis, settings.commitments});
+        if (counts[static_cast<std::size_t>(kind)] == 0) {
+            return;
+        }
+        Ranker ranker(view, standings, settings, has_pending, added,
+                      {basis, settings.commitments});
+        ranker.reserve(counts[static_cast<std::size_t>(kind)]);
         for (std::uint32_t i = 0; i < view.pending.size(); ++i) {
             if (kinds[i] == kind) {
                 const auto before = express_tasks.find(i);
