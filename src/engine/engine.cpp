@@ -6,20 +6,12 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <fstream>
 #include <mutex>
-#include <set>
-#include <sstream>
 #include <thread>
-#include <unordered_map>
-#include <unordered_set>
 
 #include "common/policy/classes.hpp"
-#include "common/store/ledger_replay.hpp"
-#include "engine/job_tracker.hpp"
-#include "engine/ledger_writer.hpp"
-#include "engine/plan_book.hpp"
+#include "engine/alarm.hpp"
+#include "engine/engine_cycle.hpp"
 #include "engine/service.hpp"
 
 namespace tranche {
@@ -29,18 +21,10 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLedgerPatience{10000};  // before the cycle goes on in memory
-constexpr milliseconds kEditPatience{5000};
+constexpr milliseconds kLedgerLook{50};         // so long a stop waits meanwhile
 constexpr milliseconds kShortestCycle{20};      // between two cycles
 constexpr milliseconds kGraceStep{5};           // while a victim may leave by itself
-constexpr std::int64_t kClaimantPatience = 60;  // after its room is free, before it is a waste
-constexpr std::int64_t kVerifyPause = 30;       // after Slurm said a plan cannot work
-constexpr std::uint32_t kMostSplits = 500;      // tasks in one cycle: 5 ms of the job lock
-constexpr std::size_t kRecentPreemptions = 500;
-constexpr std::size_t kRecentDelays = 1000;
-
-std::int64_t microseconds_since(Clock::time_point start) {
-    return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start).count();
-}
+constexpr milliseconds kQuietStep{1000};
 
 std::int64_t milliseconds_now() {
     return std::chrono::duration_cast<milliseconds>(
@@ -48,815 +32,130 @@ std::int64_t milliseconds_now() {
         .count();
 }
 
-UsageLedger::Rules rules_of(const Settings& settings) {
-    return {settings.window(), settings.max_min_runtime_seconds, settings.entitlement_history,
-            settings.sharing == Sharing::pooled};
-}
-
 }  // namespace
 
+// The threads around one EngineCycle.
 class EngineParts {
   public:
     EngineParts(Engine& engine, std::unique_ptr<Host> host, EngineOptions options)
-        : host_(std::move(host)), options_(std::move(options)), service_(engine) {
-        cycle_thread_ = std::thread([this] { guard("cycle thread", [this] { run_cycles(); }); });
-        clock_thread_ = std::thread([this] { guard("clock thread", [this] { run_clock(); }); });
+        : options_(options),
+          cycle_(std::move(host), std::move(options), [this] { kick(); }, milliseconds_now),
+          service_(engine) {
+        cycle_thread_ =
+            std::thread([this] { guard("cycle thread", cycle_alarm_, [this] { run_cycles(); }); });
+        try {
+            clock_thread_ =
+                std::thread([this] { guard("clock thread", clock_alarm_, [this] { run_clock(); }); });
+        } catch (...) {
+            shut_down();
+            throw;
+        }
     }
 
     // Ends the threads, once. Not in the destructor: an entry point may let go of the last
     // reference while its caller holds Slurm's locks, for which these threads may be waiting.
     void shut_down() {
-        {
-            const std::lock_guard lock(wake_mutex_);
-            stopping_ = true;
-        }
-        wake_.notify_all();
+        stopping_ = true;
+        cycle_alarm_.ring();
+        clock_alarm_.ring();
         cycle_thread_.join();
-        clock_thread_.join();
-        service_.stop();
-        writer_ptr_ = nullptr;
-        if (writer_) {
-            writer_->stop();
+        if (clock_thread_.joinable()) {
+            clock_thread_.join();
         }
+        service_.stop();
+        cycle_.close();
     }
 
     void kick() {
-        {
-            const std::lock_guard lock(wake_mutex_);
-            kicked_ = true;
-        }
-        wake_.notify_all();
-    }
-    void reconfigure() {
-        reload_settings_ = true;
-        kick();
+        kicked_ = true;
+        cycle_alarm_.ring();
+        clock_alarm_.ring();
     }
 
-    std::shared_ptr<const EngineView> view() const {
-        const std::lock_guard lock(view_mutex_);
-        return view_;
-    }
-    Host* host() { return host_.get(); }
-
-    std::uint32_t known_priority(JobId id) const {
-        const std::lock_guard lock(view_mutex_);
-        const auto it = priorities_.find(id);
-        return it == priorities_.end() ? 0 : it->second;
-    }
-
-    void fault(const char* where, const char* what) noexcept;
-
-    Result<EditOutcome> edit(const Actor& actor, const BudgetEdit& edit, bool only_try);
-    Result<std::vector<EditRecord>> edits(std::size_t most);
-    Result<std::vector<PreemptionRecord>> preemptions(std::int64_t from, std::int64_t to,
-                                                      std::size_t most) {
-        LedgerWriter* writer = writer_ptr_;
-        if (writer == nullptr) {
-            return Error{"the ledger is not open yet; try again in a moment"};
-        }
-        return writer->preemptions(from, to, most);
-    }
+    EngineCycle& cycle() { return cycle_; }
 
   private:
     // Runs the body of a thread; whatever it throws ends that round and is counted, not the daemon.
     template <typename Body>
-    void guard(const char* where, Body&& body) noexcept {
+    void guard(const char* where, Alarm& alarm, Body&& body) noexcept {
         for (;;) {
             try {
                 body();
                 return;
             } catch (const std::exception& e) {
-                fault(where, e.what());
+                cycle_.fault(where, e.what());
             } catch (...) {
-                fault(where, "an exception of unknown type");
+                cycle_.fault(where, "an exception of unknown type");
             }
-            std::unique_lock lock(wake_mutex_);
-            if (wake_.wait_for(lock, std::chrono::seconds(1), [this] { return stopping_; })) {
+            if (sleeps(alarm, Clock::now() + std::chrono::seconds(1))) {
                 return;
             }
         }
     }
-    void log(Host::LogLevel level, const std::string& text) { host_->log(level, text); }
+    // True: the engine stops.
+    bool sleeps(Alarm& alarm, Clock::time_point until) {
+        while (!stopping_ && Clock::now() < until) {
+            alarm.wait(rest_of(until));
+        }
+        return stopping_;
+    }
+    static milliseconds rest_of(Clock::time_point until) {
+        return std::chrono::ceil<milliseconds>(until - Clock::now());
+    }
 
     void run_cycles();
     void run_clock();
-    void cycle();
-    bool load_settings(bool first);
-    void open_ledger();
-    void rebuild_ledger(const LedgerContents& contents, const char* why);
-    void restore_plans(const LedgerContents& contents);
-    void note_capacity(const HostSnapshot& snapshot, LedgerBatch& out);
-    Int128 capacity_over_window(std::int64_t now) const;
-    void apply_new_tree();
-    void follow_plans(const HostSnapshot& snapshot, LedgerBatch& out);
-    void end_plan(const LivePlan& plan, const std::string& outcome, std::int64_t started_at,
-                  LedgerBatch& out);
-    bool make_plan(const PlanDecision& decision, const EngineView& next, LedgerBatch& out);
-    std::vector<JobId> split_arrays(const EngineView& next);
-    void write_priorities(EngineView& next);
-    void put_plans(LedgerBatch& out) const;
-    void publish(std::shared_ptr<EngineView> next);
+    void start_service();
 
-    std::unique_ptr<Host> host_;
     const EngineOptions options_;
+    EngineCycle cycle_;
     Service service_;
+    bool opened_ = false, service_started_ = false;  // the cycle thread's own
 
-    // The cycle thread's own.
-    std::shared_ptr<const Settings> settings_ = std::make_shared<Settings>();
-    std::vector<std::string> settings_complaints_;
-    std::vector<std::string> host_complaints_;
-    std::unique_ptr<LedgerWriter> writer_;
-    std::unique_ptr<UsageLedger> ledger_;
-    JobTracker tracker_;
-    bool ledger_loaded_ = false;
-    std::vector<CapacityRow> capacity_;
-    std::vector<PreemptionRecord> recent_;
-    std::vector<std::int64_t> eviction_times_;
-    std::unordered_map<JobId, std::int64_t> no_plan_until_;
-    std::unordered_map<JobId, std::vector<std::string>> pins_;
-    EngineHealth health_;
-    bool service_started_ = false;
-
-    // Shared, each behind its own leaf.
-    PlanBook book_;
-    std::atomic<LedgerWriter*> writer_ptr_{nullptr};
-    mutable std::mutex view_mutex_;
-    std::shared_ptr<const EngineView> view_;
-    std::unordered_map<JobId, std::uint32_t> priorities_;  // as assigned last
-    std::mutex tree_mutex_;  // an edit is one at a time
-    std::mutex new_tree_mutex_;
-    std::shared_ptr<const BudgetTree> tree_ = std::make_shared<BudgetTree>();
-    std::optional<std::pair<std::int64_t, std::shared_ptr<const BudgetTree>>> new_tree_;
-    std::int64_t last_edit_number_ = 0;
-    bool edits_allowed_ = false;
-    mutable std::mutex fault_mutex_;
-    std::int64_t faults_ = 0;
-    std::string last_fault_;
-    std::set<std::string> logged_faults_;
-    std::mutex delay_mutex_;
-    std::vector<std::int64_t> delays_;  // milliseconds, newest last
-
-    std::mutex wake_mutex_;
-    std::condition_variable wake_;
-    bool stopping_ = false;
-    bool kicked_ = false;
-    std::atomic<bool> reload_settings_{false};
+    Alarm cycle_alarm_, clock_alarm_;
+    std::atomic<bool> stopping_{false};
+    std::atomic<bool> kicked_{false};
     std::thread cycle_thread_, clock_thread_;
 };
 
-void EngineParts::fault(const char* where, const char* what) noexcept {
-    try {
-        const std::string text = std::string(where) + ": " + what;
-        bool is_new = false;
-        {
-            const std::lock_guard lock(fault_mutex_);
-            ++faults_;
-            last_fault_ = text;
-            is_new = logged_faults_.size() < 100 && logged_faults_.insert(text).second;
-        }
-        if (is_new) {
-            host_->log(Host::LogLevel::error, "internal fault in " + text +
-                                                  "; it is counted in srank --health and logged "
-                                                  "once");
-        }
-    } catch (...) {
-        // Without memory there is nothing left to say.
-    }
-}
-
-bool EngineParts::load_settings(bool first) {
-    std::ifstream file(options_.settings_path);
-    std::stringstream text;
-    text << file.rdbuf();
-    if (!file.is_open()) {
-        settings_complaints_ = {options_.settings_path +
-                                " cannot be read; the defaults are in force"};
-        log(Host::LogLevel::error, settings_complaints_.front());
-        return first;
-    }
-    auto parsed = parse_settings(text.str(), options_.settings_path);
-    if (!parsed.ok()) {
-        settings_complaints_ = {parsed.error(), first ? "the defaults are in force"
-                                                      : "the settings before it stay in force"};
-        log(Host::LogLevel::error, parsed.error() + "; " + settings_complaints_.back());
-        return first;
-    }
-    settings_complaints_.clear();
-    auto settings = std::make_shared<const Settings>(std::move(parsed).value());
-    if (!settings->default_min_runtime_seconds && !settings->require_min_runtime) {
-        settings_complaints_.push_back(
-            "DefaultMinRuntime is not set: jobs that declare nothing run free and may be ended at "
-            "any second; write DefaultMinRuntime=require, 0 or a time into " +
-            options_.settings_path);
-        log(Host::LogLevel::error, settings_complaints_.back());
-    }
-    const bool rules_differ =
-        settings->window().length_seconds != settings_->window().length_seconds ||
-        settings->window_shape != settings_->window_shape ||
-        settings->max_min_runtime_seconds != settings_->max_min_runtime_seconds ||
-        settings->entitlement_history != settings_->entitlement_history ||
-        settings->sharing != settings_->sharing;
-    settings_ = std::move(settings);
-    return rules_differ;
-}
-
-void EngineParts::open_ledger() {
-    const std::string path = settings_->database_path.empty()
-                                 ? options_.state_directory + "/usage.db"
-                                 : settings_->database_path;
-    writer_ = std::make_unique<LedgerWriter>(path, settings_->lookback_window_seconds);
-    writer_ptr_ = writer_.get();
-    ledger_ = std::make_unique<UsageLedger>(rules_of(*settings_));
-    if (const auto contents = writer_->contents(kLedgerPatience)) {
-        tracker_.restore(*contents);
-        restore_plans(*contents);
-        rebuild_ledger(*contents, nullptr);
-    } else {
-        log(Host::LogLevel::error, "the ledger " + path +
-                                       " is not open yet; ranking in memory until it is");
-    }
-}
-
-void EngineParts::rebuild_ledger(const LedgerContents& contents, const char* why) {
-    auto ledger = std::make_unique<UsageLedger>(rules_of(*settings_));
-    replay(contents, *ledger);
-    ledger_ = std::move(ledger);
-    tracker_.reopen_segments(*ledger_);
-    capacity_ = contents.capacity;
-    const std::lock_guard lock(new_tree_mutex_);
-    if (!ledger_loaded_) {
-        ledger_loaded_ = true;
-        recent_ = contents.preemptions;
-        for (const PreemptionRecord& record : recent_) {
-            eviction_times_.push_back(record.warned_at);
-        }
-        if (!contents.trees.empty()) {
-            tree_ = std::make_shared<const BudgetTree>(contents.trees.back().tree);
-        }
-        last_edit_number_ = contents.last_edit_number;
-        edits_allowed_ = true;
-    }
-    if (why != nullptr) {
-        log(Host::LogLevel::info, std::string("the window's charges were computed anew: ") + why);
-    }
-}
-
-void EngineParts::restore_plans(const LedgerContents& contents) {
-    for (const PlanRow& row : contents.plans) {
-        LivePlan live;
-        live.plan.claimant = row.claimant;
-        live.plan.weight_milli = row.weight_milli;
-        live.plan.commitment_seconds = row.commitment_seconds;
-        live.plan.gpus = row.gpus;
-        live.plan.made_at = row.made_at;
-        live.plan.express = row.express;
-        live.plan.victims = row.victims;
-        for (const PlanNodeRow& node : row.nodes) {
-            live.nodes.push_back(node.node);
-            // The node's number of today is filled in by follow_plans().
-            live.plan.where.push_back({kNoId, node.gpus, node.cpus, node.memory_mib});
-        }
-        for (const JobId victim : row.victims) {
-            LiveVictim live_victim;
-            live_victim.eviction.victim = victim;
-            live_victim.eviction.claimant = row.claimant;
-            for (const PreemptionRecord& record : contents.preemptions) {
-                if (record.victim == victim && record.claimant == row.claimant &&
-                    record.planned_at == row.made_at) {
-                    live_victim.record = record;
-                }
-            }
-            const SegmentRow* segment = tracker_.open_segment(victim);
-            if (segment == nullptr || live_victim.record.gone_at != 0) {
-                live_victim.state = EvictionState::gone;
-            } else {
-                live_victim.warned = live_victim.record.warned_at != 0;
-                live_victim.eviction.requeue = segment->resumable && !segment->interactive;
-                live_victim.grace_ends_milliseconds =
-                    1000 *
-                    (live_victim.record.warned_at +
-                     (segment->kind != RunKind::allocated ? settings_->grace_time_free_seconds
-                      : segment->interactive ? settings_->grace_time_interactive_seconds
-                                             : settings_->grace_time_seconds));
-            }
-            live.victims.push_back(std::move(live_victim));
-        }
-        if (live.emptied()) {
-            live.emptied_at = host_->now();
-        }
-        book_.add(std::move(live));
-    }
-}
-
-void EngineParts::note_capacity(const HostSnapshot& snapshot, LedgerBatch& out) {
-    std::int64_t available = 0;
-    for (const HostNode& node : snapshot.nodes) {
-        if (node.up && !node.draining) {
-            available += node.gpus * settings_->gpu_weight_milli(node.gpu_type);
-        }
-    }
-    if (capacity_.empty() || capacity_.back().available_weight_milli != available) {
-        capacity_.push_back({snapshot.now, available});
-        out.capacity.push_back(capacity_.back());
-    }
-}
-
-Int128 EngineParts::capacity_over_window(std::int64_t now) const {
-    const std::int64_t since = now - settings_->lookback_window_seconds;
-    Int128 sum = 0;
-    for (std::size_t i = 0; i < capacity_.size(); ++i) {
-        // Before the first one was noted the cluster is taken to have been as it was then.
-        const std::int64_t from = i == 0 ? since : std::max(capacity_[i].at, since);
-        const std::int64_t to = i + 1 < capacity_.size() ? capacity_[i + 1].at : now;
-        if (to > from) {
-            sum += Int128{capacity_[i].available_weight_milli} * (to - from);
-        }
-    }
-    return sum;
-}
-
-void EngineParts::apply_new_tree() {
-    const std::lock_guard lock(new_tree_mutex_);
-    if (new_tree_) {
-        tree_ = new_tree_->second;
-        ledger_->set_tree(new_tree_->first, *tree_);
-        new_tree_.reset();
-    }
-}
-
-void EngineParts::put_plans(LedgerBatch& out) const {
-    std::vector<PlanRow> rows;
-    for (const LivePlan& live : book_.plans()) {
-        PlanRow row;
-        row.claimant = live.plan.claimant;
-        row.weight_milli = live.plan.weight_milli;
-        row.commitment_seconds = live.plan.commitment_seconds;
-        row.gpus = live.plan.gpus;
-        row.made_at = live.plan.made_at;
-        row.express = live.plan.express;
-        row.victims = live.plan.victims;
-        for (std::size_t i = 0; i < live.nodes.size(); ++i) {
-            const NodeShare& share = live.plan.where[i];
-            row.nodes.push_back({live.nodes[i], share.gpus, share.cpus, share.memory_mib});
-        }
-        rows.push_back(std::move(row));
-    }
-    out.plans = std::move(rows);
-}
-
-void EngineParts::end_plan(const LivePlan& plan, const std::string& outcome,
-                           std::int64_t started_at, LedgerBatch& out) {
-    for (const LiveVictim& victim : plan.victims) {
-        PreemptionRecord record = victim.record;
-        bool stays = false;
-        if (outcome != "started" && outcome != "overtaken" && victim.warned &&
-            victim.state == EvictionState::in_grace) {
-            stays = host_->take_back(victim.eviction);
-        }
-        tracker_.clear_leaving(victim.eviction.victim, stays, out);
-        record.outcome = stays ? "taken-back" : outcome;
-        record.claimant_started_at = started_at;
-        out.preemptions.push_back(record);
-        const auto known = std::find_if(recent_.begin(), recent_.end(), [&](const auto& r) {
-            return r.victim == record.victim && r.claimant == record.claimant &&
-                   r.planned_at == record.planned_at;
-        });
-        if (known != recent_.end()) {
-            *known = record;
-        }
-        if (!stays) {
-            health_.wasted += outcome == "wasted" ? 1 : 0;
-            health_.overtaken += outcome == "overtaken" ? 1 : 0;
-            health_.claimant_left += outcome == "claimant-left" ? 1 : 0;
-        }
-    }
-    host_->unpin(plan.plan.claimant);
-    log(Host::LogLevel::info, "the plan of job " + std::to_string(plan.plan.claimant) +
-                                  " is over: " + outcome);
-}
-
-// What became of each plan since the last snapshot, and the claimant's numbers of today.
-void EngineParts::follow_plans(const HostSnapshot& snapshot, LedgerBatch& out) {
-    std::unordered_map<JobId, const HostJob*> jobs;
-    std::unordered_map<std::string, NodeIndex> nodes;
-    for (const HostJob& job : snapshot.jobs) {
-        jobs.emplace(job.id, &job);
-    }
-    for (NodeIndex n = 0; n < snapshot.nodes.size(); ++n) {
-        nodes.emplace(snapshot.nodes[n].name, n);
-    }
-    bool changed = false;
-    for (const LivePlan& live : book_.plans()) {
-        const auto it = jobs.find(live.plan.claimant);
-        const HostJob* job = it == jobs.end() ? nullptr : it->second;
-        std::string outcome;
-        std::int64_t started_at = 0;
-        if (job == nullptr || job->state == HostJobState::finished) {
-            const bool ran = job != nullptr && job->start_at >= live.plan.made_at &&
-                             job->start_at != 0 && job->end_at > job->start_at;
-            outcome = ran ? "started" : "claimant-left";
-            started_at = ran ? job->start_at : 0;
-        } else if (job->state != HostJobState::pending) {
-            started_at = job->start_at;
-            const bool on_plan = std::all_of(
-                job->where.begin(), job->where.end(), [&](const NodeShare& share) {
-                    return std::find(live.nodes.begin(), live.nodes.end(),
-                                     snapshot.nodes[share.node].name) != live.nodes.end();
-                });
-            outcome = on_plan ? "started" : "overtaken";
-        } else if (job->block != StartBlock::none) {
-            outcome = "claimant-left";  // held, limited or put off meanwhile
-        } else if (std::any_of(live.nodes.begin(), live.nodes.end(), [&](const auto& name) {
-                       const auto node = nodes.find(name);
-                       return node == nodes.end() || !snapshot.nodes[node->second].up ||
-                              snapshot.nodes[node->second].draining;
-                   })) {
-            outcome = "claimant-left";  // its nodes are gone: it is planned anew
-        } else if (live.emptied_at != 0 && snapshot.now - live.emptied_at > kClaimantPatience) {
-            outcome = "wasted";
-        }
-        if (outcome.empty()) {
-            host_->pin(live.plan.claimant, live.nodes);
-            continue;
-        }
-        LivePlan ended;
-        if (book_.remove(live.plan.claimant, ended)) {
-            end_plan(ended, outcome, started_at, out);
-            changed = true;
-        }
-    }
-    if (changed) {
-        put_plans(out);
-        kick();
-    }
-}
-
-bool EngineParts::make_plan(const PlanDecision& decision, const EngineView& next,
-                            LedgerBatch& out) {
-    LivePlan live;
-    live.plan = decision.plan;
-    std::string node_text;
-    for (const NodeShare& share : live.plan.where) {
-        live.nodes.push_back(next.view.nodes[share.node].name);
-        node_text += (node_text.empty() ? "" : ",") + live.nodes.back();
-    }
-    const JobId claimant = decision.plan.claimant;
-    if (const Status status = host_->verify(claimant, live.plan.victims, live.nodes);
-        !status.ok()) {
-        no_plan_until_[claimant] = next.at + kVerifyPause;
-        log(Host::LogLevel::verbose, "no plan for job " + std::to_string(claimant) + " on " +
-                                         node_text + ": " + status.error());
-        return false;
-    }
-    for (const VictimDecision& victim : decision.victims) {
-        const Run& run = next.view.runs[victim.run];
-        LiveVictim live_victim;
-        live_victim.record = record_of(victim, live.plan, run, next.standings,
-                                       next.available_weight_milli, node_text);
-        Eviction& eviction = live_victim.eviction;
-        eviction.victim = run.id;
-        eviction.claimant = claimant;
-        eviction.grace_seconds = grace_seconds(run, *settings_);
-        eviction.requeue = run.resumable && !run.interactive;
-        eviction.quiet = run.interactive;
-        eviction.message =
-            "tranche: " + eviction_message(live_victim.record, run, eviction.grace_seconds);
-        live.victims.push_back(std::move(live_victim));
-    }
-    // Its place is safe before anybody leaves: the band above all others, and its nodes.
-    host_->set_priorities({{claimant, band_floor(Band::plan) + 1}});
-    host_->pin(claimant, live.nodes);
-    for (std::size_t i = 0; i < live.victims.size(); ++i) {
-        LiveVictim& victim = live.victims[i];
-        const Status status = host_->warn(victim.eviction);
-        if (!status.ok()) {
-            // It ended or left meanwhile: its room is free all the same.
-            victim.state = EvictionState::not_ours;
-            victim.record.gone_at = next.at;
-            log(Host::LogLevel::verbose, status.error());
-            continue;
-        }
-        victim.warned = true;
-        victim.record.warned_at = host_->now();
-        victim.grace_ends_milliseconds =
-            milliseconds_now() + victim.eviction.grace_seconds * 1000;
-        tracker_.set_leaving(victim.eviction.victim, claimant, live.plan.express, *settings_, out);
-        eviction_times_.push_back(victim.record.warned_at);
-        ++health_.preemptions;
-        out.preemptions.push_back(victim.record);
-        recent_.push_back(victim.record);
-        log(Host::LogLevel::info,
-            eviction_message(victim.record, next.view.runs[decision.victims[i].run],
-                             victim.eviction.grace_seconds) +
-                " [" + victim.record.reason + "]");
-    }
-    if (live.emptied()) {
-        live.emptied_at = next.at;
-    }
-    book_.add(std::move(live));
-    return true;
-}
-
-// Tasks that may start before the next ranking get records of their own, so that slurmctld does
-// not run through an array at one priority (SLURM_HOWTO 6.1). Also a task that is to be planned
-// for. The records that were split.
-std::vector<JobId> EngineParts::split_arrays(const EngineView& next) {
-    std::vector<JobId> split;
-    // As much of the list as the whole cluster could hold: nodes may come back all at once, and
-    // slurmctld's pass is quicker than the next ranking.
-    std::int64_t reach = 0;
-    for (const Node& node : next.view.nodes) {
-        reach += node.gpus;
-    }
-    std::unordered_map<std::uint32_t, std::uint32_t> tasks;
-    std::uint32_t budget = kMostSplits;
-    std::unordered_set<std::uint32_t> reached;
-    for (const RankedEntry& entry : next.ranking) {
-        const PendingJob& job = next.view.pending[entry.job];
-        if (!entry.counts || job.turn_run >= 0) {
-            continue;
-        }
-        if (reach <= 0) {
-            break;
-        }
-        reached.insert(entry.job);
-        std::uint32_t within = 0;
-        while (within < entry.tasks && reach > 0) {
-            ++within;
-            reach -= std::max<std::int64_t>(job.shape.gpus, 1);
-        }
-        if (job.tasks > 1) {
-            tasks[entry.job] += within;
-        }
-    }
-    if (reached.size() > 1) {
-        for (const auto& [index, count] : tasks) {
-            const PendingJob& job = next.view.pending[index];
-            const std::uint32_t now = std::min({count, job.tasks, budget});
-            if (now > 0 && !host_->split_array(job.id, now).empty()) {
-                split.push_back(job.id);
-                budget -= now;
-            }
-        }
-    }
-    for (const PlanDecision& decision : next.pass.plans) {
-        const PendingJob& job = next.view.pending[decision.job];
-        if (job.tasks > 1 && std::find(split.begin(), split.end(), job.id) == split.end() &&
-            !host_->split_array(job.id, 1).empty()) {
-            split.push_back(job.id);
-        }
-    }
-    return split;
-}
-
-void EngineParts::write_priorities(EngineView& next) {
-    std::vector<Band> bands;
-    std::vector<std::uint32_t> previous, listed;
-    std::unordered_set<std::uint32_t> seen;
-    {
-        const std::lock_guard lock(view_mutex_);
-        for (const RankedEntry& entry : next.ranking) {
-            if (next.view.pending[entry.job].turn_run >= 0 || !seen.insert(entry.job).second) {
-                continue;  // an array's record stands where its first task stands
-            }
-            const auto it = priorities_.find(next.view.pending[entry.job].id);
-            bands.push_back(entry.band);
-            previous.push_back(it == priorities_.end() ? 0 : it->second);
-            listed.push_back(entry.job);
-        }
-    }
-    const std::vector<std::uint32_t> assigned = spaced_priorities(bands, previous);
-    std::unordered_map<JobId, std::uint32_t> priorities;
-    std::vector<PriorityChange> changes;
-    for (std::size_t i = 0; i < listed.size(); ++i) {
-        const JobId id = next.view.pending[listed[i]].id;
-        priorities.emplace(id, assigned[i]);
-        JobCard& card = next.cards[next.card_by_id.at(id)];
-        if (card.priority != assigned[i]) {
-            changes.push_back({id, assigned[i]});
-            card.priority = assigned[i];
-        }
-    }
-    {
-        const std::lock_guard lock(view_mutex_);
-        priorities_ = std::move(priorities);
-    }
-    if (!changes.empty()) {
-        host_->set_priorities(changes);
-    }
-}
-
-void EngineParts::publish(std::shared_ptr<EngineView> next) {
-    const std::lock_guard lock(view_mutex_);
-    view_ = std::move(next);
-}
-
-void EngineParts::cycle() {
-    const Clock::time_point begun = Clock::now();
-    if (reload_settings_.exchange(false) && load_settings(false) && ledger_loaded_) {
-        if (auto contents = writer_->load_again(); contents.ok()) {
-            rebuild_ledger(*contents, "the settings of the window changed");
-        }
-    }
-    if (!ledger_loaded_) {
-        if (const auto contents = writer_->contents(milliseconds(0))) {
-            rebuild_ledger(*contents, "the ledger could be opened");
-        }
-    }
-    for (const std::string& message : writer_->take_messages()) {
-        log(Host::LogLevel::error, message);
-    }
-
-    HostSnapshot snapshot;
-    host_->collect(snapshot);
-    const std::int64_t collected = microseconds_since(begun);
-    apply_new_tree();
-    std::shared_ptr<const BudgetTree> tree;
-    {
-        const std::lock_guard lock(new_tree_mutex_);
-        tree = tree_;
-    }
-
-    LedgerBatch batch;
-    note_capacity(snapshot, batch);
-    tracker_.observe(snapshot, *settings_, *tree, *ledger_, batch);
-    follow_plans(snapshot, batch);
-
-    auto next = std::make_shared<EngineView>();
-    next->at = snapshot.now;
-    next->cluster = options_.cluster;
-    next->settings = settings_;
-    next->tree = tree;
-    tracker_.fill(snapshot, *settings_, *ledger_, next->view, next->cards);
-    for (std::size_t i = 0; i < next->cards.size(); ++i) {
-        next->card_by_id.emplace(next->cards[i].id, i);
-    }
-    for (const Node& node : next->view.nodes) {
-        next->available_weight_milli +=
-            node.usable ? node.gpus * settings_->gpu_weight_milli(node.gpu_type) : 0;
-    }
-    std::unordered_map<std::string, NodeIndex> node_numbers;
-    for (NodeIndex n = 0; n < next->view.nodes.size(); ++n) {
-        node_numbers.emplace(next->view.nodes[n].name, n);
-    }
-    for (const LivePlan& live : book_.plans()) {
-        Plan plan = live.plan;
-        for (std::size_t i = 0; i < live.nodes.size(); ++i) {
-            plan.where[i].node = node_numbers.at(live.nodes[i]);
-        }
-        if (const JobCard* card = next->card(plan.claimant)) {
-            plan.budget = card->budget.empty() ? kNoBudgetId : ledger_->budget_id(card->budget);
-            plan.member = ledger_->member_id(plan.budget, card->user);
-            next->view.plans.push_back(std::move(plan));
-        }
-    }
-    std::erase_if(eviction_times_, [&](std::int64_t at) { return at < next->at - 3600; });
-    next->view.evictions_last_hour = static_cast<std::int64_t>(eviction_times_.size());
-    std::erase_if(no_plan_until_, [&](const auto& entry) { return entry.second <= next->at; });
-    for (PendingJob& job : next->view.pending) {
-        job.plannable = job.plannable && !no_plan_until_.contains(job.id);
-    }
-    mark_impossible(next->view);
-
-    next->standings = ledger_->standings(snapshot.now);
-    add_commitments(next->standings, next->view, *settings_);
-    next->ranking = rank_queue(next->view, next->standings, *settings_);
-    next->pass = run_pass(next->view, next->ranking, next->standings, *settings_, {true});
-    const std::int64_t ranked = microseconds_since(begun) - collected;
-
-    bool wake = false;
-    if (!settings_->dry_run) {
-        const std::vector<JobId> split = split_arrays(*next);
-        write_priorities(*next);
-        if (!split.empty()) {
-            kick();  // the new records are ranked at once
-        }
-        std::unordered_set<JobId> express, as_free;
-        for (const RankedEntry& entry : next->ranking) {
-            if (entry.band == Band::express) {
-                express.insert(next->view.pending[entry.job].id);
-            }
-        }
-        for (const Plan& plan : next->view.plans) {
-            if (plan.express) {
-                express.insert(plan.claimant);
-            }
-        }
-        for (const StartDecision& start : next->pass.starts) {
-            if (start.as_free) {
-                as_free.insert(next->view.pending[start.job].id);
-            }
-            wake = true;
-        }
-        bool planned = false;
-        for (const PlanDecision& decision : next->pass.plans) {
-            const JobId id = next->view.pending[decision.job].id;
-            if (std::find(split.begin(), split.end(), id) != split.end()) {
-                continue;  // the task has a record of its own now: planned in the next cycle
-            }
-            if (make_plan(decision, *next, batch)) {
-                planned = true;
-                if (decision.plan.express) {
-                    express.insert(id);
-                }
-            }
-        }
-        if (planned) {
-            put_plans(batch);
-            kick();  // the claimant's priority is that of the plan band
-        }
-        tracker_.expect_starts(std::move(express), std::move(as_free));
-        for (const std::uint32_t run : next->pass.turns) {
-            tracker_.turn(next->view.runs[run].id, snapshot.now, *settings_, *ledger_, batch);
-        }
-        for (const JobId id : tracker_.to_release(snapshot)) {
-            wake = host_->release_requeued(id) || wake;
-        }
-    }
-
-    const Int128 capacity = capacity_over_window(snapshot.now);
-    next->funded_milli_seconds.reserve(next->standings.sides.size());
-    for (SideId side = 0; side < next->standings.sides.size(); ++side) {
-        next->funded_milli_seconds.push_back(
-            funded_milli_seconds(next->standings, side, capacity));
-    }
-    if (recent_.size() > kRecentPreemptions) {
-        recent_.erase(recent_.begin(),
-                      recent_.end() - static_cast<std::ptrdiff_t>(kRecentPreemptions));
-    }
-    next->recent_preemptions = recent_;
-    if (!batch.empty()) {
-        writer_->put(std::move(batch));
-    }
-    const LedgerWriter::Health database = writer_->health();
-    ++health_.cycles;
-    health_.last_cycle_at = snapshot.now;
-    health_.last_collect_microseconds = collected;
-    health_.last_rank_microseconds = ranked;
-    health_.database_ok = database.ok;
-    health_.database_text = database.text;
-    health_.open_runs = static_cast<std::int64_t>(tracker_.open_runs());
-    {
-        const std::lock_guard lock(fault_mutex_);
-        health_.faults = faults_;
-        health_.last_fault = last_fault_;
-    }
-    {
-        const std::lock_guard lock(delay_mutex_);
-        health_.grace_delays_milliseconds = delays_;
-    }
-    health_.complaints = settings_complaints_;
-    health_.complaints.insert(health_.complaints.end(), host_complaints_.begin(),
-                              host_complaints_.end());
-    next->health = health_;
-    publish(std::move(next));
-    if (wake) {
-        host_->wake();
+void EngineParts::start_service() {
+    service_started_ = true;
+    const Status status =
+        service_.start(static_cast<int>(cycle_.settings().service_port), options_.munge_socket,
+                       options_.slurm_user_uid, options_.cluster);
+    if (!status.ok()) {
+        cycle_.complain(status.error());
     }
 }
 
 void EngineParts::run_cycles() {
-    if (!ledger_) {
-        load_settings(true);
-        health_.started_at = host_->now();
-        host_complaints_ = host_->complaints();
-        for (const std::string& complaint : host_complaints_) {
-            log(Host::LogLevel::error, complaint);
+    if (!opened_) {
+        cycle_.open();
+        opened_ = true;
+        const Clock::time_point enough = Clock::now() + kLedgerPatience;
+        while (!cycle_.wait_for_ledger(kLedgerLook) && Clock::now() < enough) {
+            if (stopping_) {
+                return;
+            }
         }
-        open_ledger();
-        log(Host::LogLevel::info, "engine started, ledger " + writer_->health().text);
+        cycle_.announce();
     }
-    Clock::time_point not_before = Clock::now();
     for (;;) {
         const Clock::time_point begun = Clock::now();
-        cycle();
+        cycle_.step();
         if (!service_started_) {
-            service_started_ = true;
-            const Status status =
-                service_.start(static_cast<int>(settings_->service_port), options_.munge_socket,
-                               options_.slurm_user_uid, options_.cluster);
-            if (!status.ok()) {
-                host_complaints_.push_back(status.error());
-                log(Host::LogLevel::error, status.error());
-            }
+            start_service();
         }
         // A storm of submissions may not keep slurmctld's locks busy: cycles take at most a fifth
         // of the time.
-        not_before = begun + std::max(kShortestCycle, std::chrono::duration_cast<milliseconds>(
-                                                          (Clock::now() - begun) * 5));
-        Clock::time_point due = begun + std::chrono::seconds(settings_->rank_interval_seconds);
-        if (const auto now_view = view(); now_view && now_view->pass.wake_at != kNever) {
-            // No event of the cluster comes when a contract ends.
-            const std::int64_t left = now_view->pass.wake_at - host_->now();
-            if (left < settings_->rank_interval_seconds) {
-                due = std::min(due, Clock::now() + milliseconds(std::max<std::int64_t>(left, 0) *
-                                                                1000 + 2));
-            }
+        const Clock::time_point not_before =
+            begun + std::max(kShortestCycle, std::chrono::duration_cast<milliseconds>(
+                                                 (Clock::now() - begun) * 5));
+        const Clock::time_point due = Clock::now() + cycle_.due_in() + milliseconds(2);
+        while (!stopping_ && !kicked_ && Clock::now() < due) {
+            cycle_alarm_.wait(rest_of(due));
         }
-        std::unique_lock lock(wake_mutex_);
-        wake_.wait_until(lock, due, [this] { return stopping_ || kicked_; });
-        wake_.wait_until(lock, not_before, [this] { return stopping_; });
-        if (stopping_) {
+        if (sleeps(cycle_alarm_, not_before)) {
             return;
         }
         kicked_ = false;
@@ -864,115 +163,13 @@ void EngineParts::run_cycles() {
 }
 
 void EngineParts::run_clock() {
-    for (;;) {
-        const std::vector<PlanBook::Errand> errands = book_.errands();
-        bool emptied = false;
-        for (const PlanBook::Errand& errand : errands) {
-            // The grace is whole: the host's own clock counts in seconds, this one does not.
-            const bool over = milliseconds_now() >= errand.grace_ends_milliseconds;
-            const EvictionState state =
-                host_->follow(errand.eviction, over ? host_->now() : kNever);
-            const std::int64_t now = host_->now();
-            const std::int64_t late = milliseconds_now() - errand.grace_ends_milliseconds;
-            if (errand.state == EvictionState::in_grace && state != EvictionState::in_grace &&
-                late >= 0) {
-                const std::lock_guard lock(delay_mutex_);
-                delays_.push_back(late);
-                if (delays_.size() > kRecentDelays) {
-                    delays_.erase(delays_.begin());
-                }
-            }
-            emptied = book_.note(errand.claimant, errand.eviction.victim, state, now) || emptied;
-        }
-        if (emptied) {
-            host_->wake();
-            kick();
-        }
-        std::unique_lock lock(wake_mutex_);
-        if (wake_.wait_for(lock, errands.empty() ? milliseconds(50) : kGraceStep,
-                           [this] { return stopping_; })) {
-            return;
+    while (!stopping_) {
+        if (cycle_.follow_victims()) {
+            clock_alarm_.wait_real(kGraceStep);
+        } else {
+            clock_alarm_.wait(kQuietStep);  // a new plan rings
         }
     }
-}
-
-Result<EditOutcome> EngineParts::edit(const Actor& actor, const BudgetEdit& edit, bool only_try) {
-    const std::lock_guard one_at_a_time(tree_mutex_);
-    std::shared_ptr<const BudgetTree> before;
-    std::int64_t number = 0;
-    {
-        const std::lock_guard lock(new_tree_mutex_);
-        if (!edits_allowed_ || writer_ptr_ == nullptr) {
-            return Error{"the ledger is not open yet, so edits cannot be kept; try again in a "
-                         "moment (srank --health says more)"};
-        }
-        before = new_tree_ ? new_tree_->second : tree_;
-        number = last_edit_number_ + 1;
-    }
-    auto after = apply_edit(*before, edit);
-    if (!after.ok()) {
-        return after.failure();
-    }
-    if (!actor.is_operator) {
-        if (const Status status = check_rights(*before, *after, actor); !status.ok()) {
-            return status.failure();
-        }
-    }
-    if (const auto now_view = view()) {
-        for (const Run& run : now_view->view.runs) {
-            const std::string& name = now_view->standings.budgets[run.budget].name;
-            if (before->find(name) != nullptr && after->find(name) == nullptr) {
-                return Error{"budget '" + name + "' cannot be deleted: job " +
-                             std::to_string(run.id) + " runs on it"};
-            }
-        }
-    }
-    EditOutcome outcome;
-    outcome.changes = tree_changes(*before, *after);
-    if (only_try || outcome.changes.empty()) {
-        return outcome;
-    }
-    const std::int64_t at = host_->now();
-    LedgerBatch batch;
-    TreeEditRow row;
-    row.number = number;
-    row.at = at;
-    row.user = actor.user;
-    row.reason = edit.reason;
-    row.changes = outcome.changes;
-    row.tree = *after;
-    batch.edits.push_back(std::move(row));
-    if (const Status status = writer_ptr_.load()->put_and_wait(std::move(batch), kEditPatience);
-        !status.ok()) {
-        log(Host::LogLevel::error, "an edit of " + actor.user + " is in force but " +
-                                       status.error());
-    }
-    {
-        const std::lock_guard lock(new_tree_mutex_);
-        last_edit_number_ = number;
-        new_tree_ = {at, std::make_shared<const BudgetTree>(std::move(after).value())};
-    }
-    outcome.applied = true;
-    kick();
-    return outcome;
-}
-
-Result<std::vector<EditRecord>> EngineParts::edits(std::size_t most) {
-    LedgerWriter* writer = writer_ptr_;
-    if (writer == nullptr) {
-        return Error{"the ledger is not open yet; try again in a moment"};
-    }
-    auto rows = writer->edits(most);
-    if (!rows.ok()) {
-        return rows.failure();
-    }
-    std::vector<EditRecord> out;
-    for (const TreeEditRow& row : *rows) {
-        for (const BudgetChange& change : row.changes) {
-            out.push_back({row.at, row.user, change, row.reason});
-        }
-    }
-    return out;
 }
 
 // Engine.
@@ -983,7 +180,9 @@ Engine& Engine::instance() {
 }
 
 Engine::Engine() = default;
-Engine::~Engine() = default;
+Engine::~Engine() {
+    stop();
+}
 
 std::shared_ptr<EngineParts> Engine::parts() const noexcept {
     const std::lock_guard lock(parts_mutex_);
@@ -1019,7 +218,8 @@ void Engine::stop() noexcept {
 
 void Engine::reconfigure() noexcept {
     if (const auto p = parts()) {
-        p->reconfigure();
+        p->cycle().reload_settings();
+        p->kick();
     }
 }
 
@@ -1029,7 +229,7 @@ bool Engine::running() const noexcept {
 
 std::shared_ptr<const EngineView> Engine::view() const noexcept {
     const auto p = parts();
-    return p ? p->view() : nullptr;
+    return p ? p->cycle().view() : nullptr;
 }
 
 std::uint32_t Engine::priority_for(JobId id, const std::string& account, const std::string& user,
@@ -1040,11 +240,11 @@ std::uint32_t Engine::priority_for(JobId id, const std::string& account, const s
         if (!p) {
             return 0;
         }
-        if (const std::uint32_t known = p->known_priority(id); known != 0) {
+        if (const std::uint32_t known = p->cycle().known_priority(id); known != 0) {
             return known;
         }
         p->kick();
-        const auto view = p->view();
+        const auto view = p->cycle().view();
         Band band = Band::unallocated;
         if (view && governed && shape.gpus > 0) {
             const Settings& settings = *view->settings;
@@ -1107,31 +307,31 @@ std::optional<StartStamp> Engine::stamp(JobId id, std::int64_t now) const noexce
 
 Result<EditOutcome> Engine::edit(const Actor& actor, const BudgetEdit& edit, bool only_try) {
     const auto p = parts();
-    return p ? p->edit(actor, edit, only_try)
+    return p ? p->cycle().edit(actor, edit, only_try)
              : Result<EditOutcome>(Error{"the engine does not run"});
 }
 
 Result<std::vector<EditRecord>> Engine::edits(std::size_t most) {
     const auto p = parts();
-    return p ? p->edits(most)
+    return p ? p->cycle().edits(most)
              : Result<std::vector<EditRecord>>(Error{"the engine does not run"});
 }
 
 Result<std::vector<PreemptionRecord>> Engine::preemptions(std::int64_t from, std::int64_t to,
                                                           std::size_t most) {
     const auto p = parts();
-    return p ? p->preemptions(from, to, most)
+    return p ? p->cycle().preemptions(from, to, most)
              : Result<std::vector<PreemptionRecord>>(Error{"the engine does not run"});
 }
 
 Host* Engine::host() noexcept {
     const auto p = parts();
-    return p ? p->host() : nullptr;
+    return p ? p->cycle().host() : nullptr;
 }
 
 void Engine::fault(const char* where, const char* what) noexcept {
     if (const auto p = parts()) {
-        p->fault(where, what);
+        p->cycle().fault(where, what);
     }
 }
 

@@ -7,6 +7,7 @@
 // called from plugin entry points never block and never throw.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -27,6 +28,7 @@ struct EngineOptions {
     std::string state_directory;  // StateSaveLocation
     std::string munge_socket;     // empty: munge's default
     std::uint32_t slurm_user_uid = 0;
+    std::chrono::milliseconds ledger_retry{5000};  // while its file cannot be used
 };
 
 // The outcome of an edit that was accepted.

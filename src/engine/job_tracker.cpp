@@ -9,6 +9,7 @@ namespace {
 // Slurm makes a requeued job eligible after its credential's life and a second; 120 s unless
 // slurm.conf says otherwise. A later date is somebody's wish.
 constexpr std::int64_t kRequeueDelayMost = 1205;
+constexpr std::int64_t kLongestGap = 12 * 3600;  // less than UsageLedger remembers closed runs
 constexpr std::int64_t kDaySeconds = 86400;  // how far back the caps of the lane look
 
 bool holds_nodes(const HostJob& job) {
@@ -27,6 +28,11 @@ std::string node_list(const HostSnapshot& snapshot, const HostJob& job,
     return text;
 }
 
+// What is left of the run's contract at that instant.
+std::int64_t left_of_contract(const SegmentRow& row, std::int64_t at) {
+    return row.protected_until == 0 ? 0 : std::max<std::int64_t>(row.protected_until - at, 0);
+}
+
 std::int64_t requested_gpus(const HostJob& job, const HostSnapshot& snapshot) {
     if (!job.shape.exclusive || job.shape.node_set >= snapshot.node_sets.size()) {
         return job.shape.gpus;
@@ -38,6 +44,16 @@ std::int64_t requested_gpus(const HostJob& job, const HostSnapshot& snapshot) {
         most = std::max(most, set[n] ? snapshot.nodes[n].gpus : 0);
     }
     return std::max(job.shape.gpus, most * job.shape.nodes);
+}
+
+std::int64_t requested_weight_milli(const HostJob& job, const HostSnapshot& snapshot,
+                                    const Settings& settings) {
+    const std::int64_t cpus =
+        job.shape.cpus_per_node * std::max<std::int64_t>(job.shape.nodes, 1);
+    return job.governed ? requested_gpus(job, snapshot) *
+                                  settings.gpu_weight_milli(job.shape.gpu_type) +
+                              cpus * settings.cpu_weight_milli()
+                        : cpus * 1000;
 }
 
 }  // namespace
@@ -88,6 +104,12 @@ void JobTracker::restore(const LedgerContents& contents) {
         }
         tracked.segment = row;
         tracked.contract_seconds = row.min_runtime_seconds;
+        tracked.wants_turn = row.kind == RunKind::unallocated && row.min_runtime_seconds > 0;
+        tracked.weight_milli = row.weight_milli;
+        if (row.weight_milli == 0 && (row.gpus > 0 || row.kind == RunKind::allocated)) {
+            tracked.paused_at = row.key.begin_at;
+            tracked.left_seconds = left_of_contract(row, tracked.paused_at);
+        }
         tracked.leaving_for = row.leaving_for;
         std::string name;
         for (const char c : row.nodes + ",") {
@@ -103,7 +125,7 @@ void JobTracker::restore(const LedgerContents& contents) {
 
 void JobTracker::reopen_segments(UsageLedger& ledger) const {
     for (const auto& [id, tracked] : jobs_) {
-        if (tracked.segment && tracked.paused_at == 0) {
+        if (tracked.segment) {
             ledger.begin(tracked.segment->segment());
         }
     }
@@ -124,14 +146,17 @@ void JobTracker::read_terms(const HostJob& job, const Settings& settings, const 
     tracked.budget = match.ok() ? match->name : std::string();
 }
 
-void JobTracker::open_segment(std::int64_t at, Tracked& tracked, UsageLedger& ledger,
+bool JobTracker::open_segment(std::int64_t at, Tracked& tracked, UsageLedger& ledger,
                               LedgerBatch& out) {
     SegmentRow& row = *tracked.segment;
     row.key.begin_at = at;
     row.ended_at = row.charged_until = 0;
     row.end_reason.clear();
-    ledger.begin(row.segment());
+    if (!ledger.begin(row.segment())) {
+        return false;
+    }
     out.begun.push_back(row);
+    return true;
 }
 
 void JobTracker::close_segment(std::int64_t at, std::int64_t charged_until,
@@ -148,6 +173,7 @@ void JobTracker::close_segment(std::int64_t at, std::int64_t charged_until,
 void JobTracker::begin_run(const HostJob& job, const HostSnapshot& snapshot,
                            const Settings& settings, UsageLedger& ledger, Tracked& tracked,
                            LedgerBatch& out) {
+    const JobRow before = tracked.row;
     SegmentRow row;
     row.key = {job.id, job.submit_at, job.start_at};
     row.budget = tracked.budget;
@@ -158,6 +184,11 @@ void JobTracker::begin_run(const HostJob& job, const HostSnapshot& snapshot,
     row.weight_milli = held_weight_milli(job, settings);
     for (const auto& [type, count] : job.held_gpus) {
         row.gpus += count;
+    }
+    if (job.state == HostJobState::finished && job.where.empty()) {
+        // The host has forgotten what it held: what it asked for.
+        row.gpus = requested_gpus(job, snapshot);
+        row.weight_milli = requested_weight_milli(job, snapshot, settings);
     }
     row.nodes = node_list(snapshot, job, tracked.node_names);
     row.team_priority = tracked.terms.team_priority;
@@ -177,7 +208,8 @@ void JobTracker::begin_run(const HostJob& job, const HostSnapshot& snapshot,
                : allocated && !tracked.wants_turn ? RunKind::allocated
                                                       : RunKind::unallocated;
     row.express = row.kind == RunKind::allocated && express_.contains(job.id);
-    row.min_runtime_seconds = row.kind == RunKind::allocated ? tracked.contract_seconds : 0;
+    // Of a free run: the contract it gets when its turn comes.
+    row.min_runtime_seconds = allocated ? tracked.contract_seconds : 0;
     if (job.state != HostJobState::configuring) {
         row.ready_at = job.start_at;
         row.protected_until =
@@ -187,8 +219,18 @@ void JobTracker::begin_run(const HostJob& job, const HostSnapshot& snapshot,
     tracked.row.waits_for = 0;
     tracked.leaving_for = 0;
     tracked.paused_at = 0;
+    tracked.weight_milli = row.weight_milli;
     tracked.segment = row;
-    open_segment(row.key.begin_at, tracked, ledger, out);
+    if (!open_segment(row.key.begin_at, tracked, ledger, out)) {
+        // Its charge from then on is known already.
+        if (job.state == HostJobState::finished) {
+            tracked.row = before;
+            tracked.segment.reset();
+            tracked.wants_turn = false;
+            return;
+        }
+        open_segment(snapshot.now, tracked, ledger, out);
+    }
     out.jobs.push_back(tracked.row);
 }
 
@@ -196,23 +238,43 @@ void JobTracker::follow_run(const HostJob& job, const HostSnapshot& snapshot,
                             const Settings& settings, UsageLedger& ledger, Tracked& tracked,
                             LedgerBatch& out) {
     SegmentRow& row = *tracked.segment;
+    // Instants are whole seconds, and a segment is known by its begin: the next one begins at least
+    // a second later.
     if (job.state == HostJobState::suspended) {
-        if (tracked.paused_at == 0) {
-            tracked.paused_at = job.suspended_at != 0 ? job.suspended_at : snapshot.now;
-            tracked.left_seconds = std::max<std::int64_t>(
-                row.protected_until == 0 ? 0 : row.protected_until - tracked.paused_at, 0);
-            close_segment(tracked.paused_at, tracked.paused_at, "suspended", tracked, ledger, out);
+        const std::int64_t at = std::max(
+            job.suspended_at != 0 ? job.suspended_at : snapshot.now, row.key.begin_at + 1);
+        if (tracked.paused_at == 0 && at <= snapshot.now) {
+            tracked.left_seconds = left_of_contract(row, at);
+            tracked.suspended_before = job.suspended_seconds;
+            close_segment(at, at, "suspended", tracked, ledger, out);
+            // One that costs nothing: what is left of the contract outlives a restart by it.
+            row.weight_milli = 0;
+            tracked.paused_at = at;
+            open_segment(at, tracked, ledger, out);
         }
         return;
     }
     if (tracked.paused_at != 0) {
-        // Back at work: the contract's clock goes on where it stopped.
-        tracked.paused_at = 0;
-        if (row.protected_until != 0) {
-            row.protected_until = tracked.left_seconds > 0 ? snapshot.now + tracked.left_seconds
-                                                           : row.protected_until;
+        if (snapshot.now <= row.key.begin_at) {
+            return;
         }
-        open_segment(snapshot.now, tracked, ledger, out);
+        // Back at work: the contract's clock goes on where it stopped.
+        const std::int64_t asleep = job.suspended_seconds - tracked.suspended_before;
+        const std::int64_t at =
+            tracked.suspended_before >= 0 && asleep > 0
+                ? std::clamp(tracked.paused_at + asleep, row.key.begin_at + 1, snapshot.now)
+                : snapshot.now;
+        close_segment(at, at, "resumed", tracked, ledger, out);
+        if (tracked.left_seconds > 0) {
+            row.protected_until = at + tracked.left_seconds;
+        }
+        if (tracked.weight_milli == 0) {
+            tracked.weight_milli = held_weight_milli(job, settings);
+        }
+        row.weight_milli = tracked.weight_milli;
+        tracked.paused_at = 0;
+        tracked.suspended_before = -1;
+        open_segment(at, tracked, ledger, out);
     }
     if (row.ready_at == 0 && job.state == HostJobState::running) {
         // The node is up and the prolog over; Slurm moves start_at to that instant where it knows.
@@ -226,10 +288,10 @@ void JobTracker::follow_run(const HostJob& job, const HostSnapshot& snapshot,
     for (const auto& [type, count] : job.held_gpus) {
         gpus += count;
     }
-    if (gpus != row.gpus && !job.where.empty()) {
+    if (gpus != row.gpus && !job.where.empty() && snapshot.now > row.key.begin_at) {
         close_segment(snapshot.now, snapshot.now, "resized", tracked, ledger, out);
         row.gpus = gpus;
-        row.weight_milli = held_weight_milli(job, settings);
+        row.weight_milli = tracked.weight_milli = held_weight_milli(job, settings);
         row.nodes = node_list(snapshot, job, tracked.node_names);
         open_segment(snapshot.now, tracked, ledger, out);
     }
@@ -252,18 +314,15 @@ void JobTracker::end_run(std::int64_t at, RunEnd end, const HostSnapshot& snapsh
             end = RunEnd::preempted;
         }
     }
-    if (tracked.paused_at == 0) {
-        std::int64_t charged_until = at;
-        if (end == RunEnd::node_failure && settings.refund_node_failure) {
-            const bool protected_still =
-                row.kind == RunKind::allocated &&
-                (row.protected_until == 0 || at < row.protected_until);
-            charged_until = protected_still
-                                ? row.key.begin_at
-                                : std::max(row.protected_until, at - settings.refund_max_seconds);
-        }
-        close_segment(at, charged_until, std::string(to_text(end)), tracked, ledger, out);
+    std::int64_t charged_until = at;
+    if (end == RunEnd::node_failure && settings.refund_node_failure) {
+        const bool protected_still = row.kind == RunKind::allocated &&
+                                     (row.protected_until == 0 || at < row.protected_until);
+        charged_until = protected_still
+                            ? row.key.begin_at
+                            : std::max(row.protected_until, at - settings.refund_max_seconds);
     }
+    close_segment(at, charged_until, std::string(to_text(end)), tracked, ledger, out);
     if (row.express) {
         past_express_.push_back({row.user, row.gpus, row.key.begin_at, at, row.protected_until});
     }
@@ -311,7 +370,18 @@ void JobTracker::observe(const HostSnapshot& snapshot, const Settings& settings,
                 job.end_at != 0 && job.end_at <= snapshot.now ? job.end_at : snapshot.now;
             end_run(end, job.end, snapshot, settings, ledger, tracked, out);
         }
+        const bool unseen = !tracked.segment && tracked.ended_submit_at != job.submit_at;
         if (job.state == HostJobState::finished) {
+            // It began and ended since the last snapshot, or while nobody looked.
+            if (unseen && job.start_at > 0 && job.end_at > job.start_at &&
+                job.end_at > snapshot.now - kLongestGap) {
+                read_terms(job, settings, tree, tracked);
+                begin_run(job, snapshot, settings, ledger, tracked, out);
+                if (tracked.segment) {
+                    end_run(job.end_at, job.end, snapshot, settings, ledger, tracked, out);
+                }
+                tracked.ended_submit_at = job.submit_at;
+            }
             continue;
         }
         read_terms(job, settings, tree, tracked);
@@ -321,8 +391,7 @@ void JobTracker::observe(const HostSnapshot& snapshot, const Settings& settings,
             tracked.terms.resumable = it->second.resumable && job.batch && job.requeue;
             tracked.terms.team_priority = it->second.team_priority;
         }
-        if (!tracked.segment && holds_nodes(job) && job.start_at > 0 &&
-            tracked.ended_submit_at != job.submit_at) {
+        if (unseen && holds_nodes(job) && job.start_at > 0) {
             begin_run(job, snapshot, settings, ledger, tracked, out);
         }
         if (tracked.segment && holds_nodes(job)) {
@@ -353,21 +422,17 @@ void JobTracker::expect_starts(std::unordered_set<JobId> express,
     as_free_ = std::move(as_free);
 }
 
-void JobTracker::turn(JobId id, std::int64_t at, const Settings& settings, UsageLedger& ledger,
-                      LedgerBatch& out) {
+void JobTracker::turn(JobId id, std::int64_t at, UsageLedger& ledger, LedgerBatch& out) {
     const auto it = jobs_.find(id);
     if (it == jobs_.end() || !it->second.segment || !it->second.wants_turn ||
-        it->second.paused_at != 0) {
-        return;
+        it->second.paused_at != 0 || at <= it->second.segment->key.begin_at) {
+        return;  // an instant later, if it still has its turn then
     }
     Tracked& tracked = it->second;
     close_segment(at, at, "turned", tracked, ledger, out);
     SegmentRow& row = *tracked.segment;
     tracked.wants_turn = false;
-    tracked.contract_seconds =
-        std::min(tracked.terms.min_runtime_seconds, settings.max_min_runtime_seconds);
     row.kind = RunKind::allocated;
-    row.min_runtime_seconds = tracked.contract_seconds;
     row.ready_at = at;
     row.protected_until = at + tracked.contract_seconds;
     open_segment(at, tracked, ledger, out);
@@ -494,11 +559,7 @@ void JobTracker::fill(const HostSnapshot& snapshot, const Settings& settings, Us
             pending.order = (std::uint64_t{job.array_job_id} << 32) | job.array_task;
         }
         pending.tasks = std::max<std::uint32_t>(job.array_tasks_pending, 1);
-        pending.weight_milli =
-            job.governed
-                ? pending.shape.gpus * settings.gpu_weight_milli(job.shape.gpu_type) +
-                      job.shape.cpus_per_node * pending.shape.nodes * settings.cpu_weight_milli()
-                : job.shape.cpus_per_node * pending.shape.nodes * 1000;
+        pending.weight_milli = requested_weight_milli(job, snapshot, settings);
         pending.min_runtime_seconds = tracked.terms.min_runtime_seconds;
         pending.time_limit_seconds = job.time_limit_seconds;
         pending.first_submit_at = tracked.row.first_submit_at;
@@ -546,7 +607,7 @@ void JobTracker::fill(const HostSnapshot& snapshot, const Settings& settings, Us
                                                              : RunState::running;
         run.where = job.where;
         run.gpus = row.gpus;
-        run.weight_milli = row.weight_milli;
+        run.weight_milli = tracked.weight_milli;
         run.started_at = job.start_at;
         run.contract_seconds = row.kind == RunKind::allocated ? tracked.contract_seconds : 0;
         if (row.kind == RunKind::allocated) {

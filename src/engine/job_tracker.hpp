@@ -41,8 +41,7 @@ class JobTracker {
     // The pass said that these would start by the lane, or free because of the headroom.
     void expect_starts(std::unordered_set<JobId> express, std::unordered_set<JobId> as_free);
     // A free run of an allocated job turns allocated in place.
-    void turn(JobId id, std::int64_t at, const Settings& settings, UsageLedger& ledger,
-              LedgerBatch& out);
+    void turn(JobId id, std::int64_t at, UsageLedger& ledger, LedgerBatch& out);
 
     // The victim of a plan: it leaves for the claimant, and is told what its next run gets.
     void set_leaving(JobId victim, JobId claimant, bool express, const Settings& settings,
@@ -62,8 +61,10 @@ class JobTracker {
         std::string budget;                // that would pay for the next run
         std::optional<SegmentRow> segment;  // of the current run, open
         std::int64_t contract_seconds = 0;  // of the current run
+        std::int64_t weight_milli = 0;      // of the current run while it works
         std::int64_t paused_at = 0;         // suspended since; 0: not
         std::int64_t left_seconds = 0;      // of the contract, while suspended
+        std::int64_t suspended_before = -1;  // suspended_seconds then; -1: not known
         bool wants_turn = false;
         JobId leaving_for = 0;
         std::vector<std::string> node_names;
@@ -80,7 +81,8 @@ class JobTracker {
     void end_run(std::int64_t at, RunEnd end, const HostSnapshot& snapshot,
                  const Settings& settings, UsageLedger& ledger, Tracked& tracked,
                  LedgerBatch& out);
-    void open_segment(std::int64_t at, Tracked& tracked, UsageLedger& ledger, LedgerBatch& out);
+    // False: the ledger knows the charge already.
+    bool open_segment(std::int64_t at, Tracked& tracked, UsageLedger& ledger, LedgerBatch& out);
     void close_segment(std::int64_t at, std::int64_t charged_until, const std::string& reason,
                        Tracked& tracked, UsageLedger& ledger, LedgerBatch& out);
 

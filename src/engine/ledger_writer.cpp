@@ -1,34 +1,83 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "engine/ledger_writer.hpp"
 
-#include <ctime>
+#include <future>
+#include <utility>
 
 namespace tranche {
 namespace {
 
-constexpr std::chrono::seconds kRetry{5};
 constexpr std::chrono::milliseconds kAnswerPatience{5000};
+constexpr std::int64_t kPreemptionsKept = 86400;
 
 }  // namespace
 
-LedgerWriter::LedgerWriter(std::string path, std::int64_t keep_seconds)
-    : path_(std::move(path)), keep_seconds_(keep_seconds) {
-    health_.text = path_;
-    thread_ = std::thread([this] { run(); });
+struct LedgerWriter::State {
+    using Question = std::function<void(LedgerDatabase&)>;
+
+    State(std::string path, Clock clock, std::chrono::milliseconds retry)
+        : path_(std::move(path)), clock_(std::move(clock)), retry_(retry) {}
+    void run();
+    bool open_file();
+    void say(const std::string& text);
+    Result<LedgerContents> load(LedgerDatabase& database);
+
+    const std::string path_;
+    const Clock clock_;
+    const std::chrono::milliseconds retry_;
+
+    mutable std::mutex mutex_;
+    std::condition_variable wake_;
+    std::condition_variable done_;
+    std::int64_t keep_seconds_ = 0;
+    LedgerBatch waiting_;
+    std::size_t waiting_count_ = 0;
+    std::uint64_t put_ = 0, written_ = 0;
+    std::vector<Question> questions_;
+    std::optional<LedgerContents> contents_;
+    bool loaded_ = false;
+    bool stopping_ = false;
+    bool ended_ = false;
+    Health health_;
+    std::vector<std::string> messages_;
+    std::unique_ptr<LedgerDatabase> database_;  // the thread's alone
+    std::int64_t own_epoch_ = 0;                // the thread's alone; 0: never opened
+};
+
+LedgerWriter::LedgerWriter(std::string path, std::int64_t keep_seconds, Clock clock,
+                           std::chrono::milliseconds retry)
+    : state_(std::make_shared<State>(std::move(path), std::move(clock), retry)) {
+    state_->keep_seconds_ = keep_seconds;
+    state_->health_.text = state_->path_;
+    thread_ = std::thread([state = state_] {
+        state->run();
+        const std::lock_guard lock(state->mutex_);
+        state->ended_ = true;
+        state->done_.notify_all();
+    });
 }
 
 LedgerWriter::~LedgerWriter() {
     stop();
 }
 
-void LedgerWriter::say(const std::string& text) {
+void LedgerWriter::State::say(const std::string& text) {
     const std::lock_guard lock(mutex_);
     messages_.push_back(text);
 }
 
-bool LedgerWriter::open_file() {
-    const std::int64_t now = std::time(nullptr);
-    auto opened = LedgerDatabase::open(path_, now, own_epoch_);
+Result<LedgerContents> LedgerWriter::State::load(LedgerDatabase& database) {
+    const std::int64_t now = clock_();
+    std::int64_t keep = 0;
+    {
+        const std::lock_guard lock(mutex_);
+        keep = keep_seconds_;
+    }
+    return database.load(now - keep, now - kPreemptionsKept);
+}
+
+bool LedgerWriter::State::open_file() {
+    auto opened = LedgerDatabase::open(path_, clock_(), own_epoch_);
     std::string failure;
     if (!opened.ok()) {
         failure = opened.error();
@@ -39,7 +88,7 @@ bool LedgerWriter::open_file() {
             say("the ledger was unusable (" + database->set_aside_reason() +
                 ") and was set aside as " + database->set_aside() + "; a new one is begun");
         }
-        auto loaded = database->load(now - keep_seconds_, now - 86400);
+        auto loaded = load(*database);
         if (loaded.ok()) {
             database_ = std::move(database);
             const std::lock_guard lock(mutex_);
@@ -55,7 +104,7 @@ bool LedgerWriter::open_file() {
     if (!failure.empty()) {
         if (health_.ok) {
             messages_.push_back("the ledger cannot be used: " + failure +
-                                "; going on in memory, it is tried again every 5 s");
+                                "; going on in memory, it is tried again every few seconds");
         }
         health_.ok = false;
         health_.text = failure;
@@ -70,7 +119,7 @@ bool LedgerWriter::open_file() {
     return true;
 }
 
-void LedgerWriter::run() {
+void LedgerWriter::State::run() {
     bool retry_later = false;
     for (;;) {
         std::unique_lock lock(mutex_);
@@ -79,7 +128,7 @@ void LedgerWriter::run() {
                    !questions_.empty();
         };
         if (retry_later) {
-            wake_.wait_for(lock, kRetry, has_work);
+            wake_.wait_for(lock, retry_, has_work);
             retry_later = false;
         } else {
             wake_.wait(lock, has_work);
@@ -111,7 +160,7 @@ void LedgerWriter::run() {
                 if (health_.ok) {
                     messages_.push_back("the ledger cannot be written: " + status.error() +
                                         "; going on in memory" +
-                                        (database_->fenced() ? "" : ", it is tried again every 5 s"));
+                                        (database_->fenced() ? "" : ", it is tried again every few seconds"));
                 }
                 health_.ok = false;
                 health_.text = status.error();
@@ -147,30 +196,30 @@ void LedgerWriter::run() {
 }
 
 std::optional<LedgerContents> LedgerWriter::contents(std::chrono::milliseconds patience) {
-    std::unique_lock lock(mutex_);
-    done_.wait_for(lock, patience, [&] { return loaded_ || stopping_; });
-    std::optional<LedgerContents> out = std::move(contents_);
-    contents_.reset();
+    std::unique_lock lock(state_->mutex_);
+    state_->done_.wait_for(lock, patience, [&] { return state_->loaded_ || state_->stopping_; });
+    std::optional<LedgerContents> out = std::move(state_->contents_);
+    state_->contents_.reset();
     return out;
 }
 
 void LedgerWriter::put(LedgerBatch batch) {
-    const std::lock_guard lock(mutex_);
-    waiting_.append(std::move(batch));
-    ++waiting_count_;
-    ++put_;
-    wake_.notify_all();
+    const std::lock_guard lock(state_->mutex_);
+    state_->waiting_.append(std::move(batch));
+    ++state_->waiting_count_;
+    ++state_->put_;
+    state_->wake_.notify_all();
 }
 
 Status LedgerWriter::put_and_wait(LedgerBatch batch, std::chrono::milliseconds patience) {
-    std::unique_lock lock(mutex_);
-    waiting_.append(std::move(batch));
-    ++waiting_count_;
-    const std::uint64_t mine = ++put_;
-    wake_.notify_all();
-    if (!done_.wait_for(lock, patience, [&] { return written_ >= mine || stopping_; }) ||
-        written_ < mine) {
-        return Error{"not yet written to the ledger: " + health_.text};
+    std::unique_lock lock(state_->mutex_);
+    state_->waiting_.append(std::move(batch));
+    ++state_->waiting_count_;
+    const std::uint64_t mine = ++state_->put_;
+    state_->wake_.notify_all();
+    if (!state_->done_.wait_for(lock, patience, [&] { return state_->written_ >= mine || state_->stopping_; }) ||
+        state_->written_ < mine) {
+        return Error{"not yet written to the ledger: " + state_->health_.text};
     }
     return {};
 }
@@ -180,11 +229,11 @@ Result<Rows> LedgerWriter::ask(std::function<Result<Rows>(LedgerDatabase&)> ques
     auto promise = std::make_shared<std::promise<Result<Rows>>>();
     std::future<Result<Rows>> answer = promise->get_future();
     {
-        const std::lock_guard lock(mutex_);
-        questions_.push_back([promise, question = std::move(question)](LedgerDatabase& database) {
+        const std::lock_guard lock(state_->mutex_);
+        state_->questions_.push_back([promise, question = std::move(question)](LedgerDatabase& database) {
             promise->set_value(question(database));
         });
-        wake_.notify_all();
+        state_->wake_.notify_all();
     }
     promise.reset();
     if (answer.wait_for(kAnswerPatience) != std::future_status::ready) {
@@ -209,35 +258,47 @@ Result<std::vector<PreemptionRecord>> LedgerWriter::preemptions(std::int64_t fro
     });
 }
 
+void LedgerWriter::keep(std::int64_t seconds) {
+    const std::lock_guard lock(state_->mutex_);
+    state_->keep_seconds_ = seconds;
+}
+
 Result<LedgerContents> LedgerWriter::load_again() {
-    return ask<LedgerContents>([this](LedgerDatabase& database) {
-        const std::int64_t now = std::time(nullptr);
-        return database.load(now - keep_seconds_, now - 86400);
-    });
+    // The thread asks itself: its state outlives the question.
+    return ask<LedgerContents>(
+        [state = state_.get()](LedgerDatabase& database) { return state->load(database); });
 }
 
 LedgerWriter::Health LedgerWriter::health() const {
-    const std::lock_guard lock(mutex_);
-    Health out = health_;
-    out.waiting = waiting_count_;
+    const std::lock_guard lock(state_->mutex_);
+    Health out = state_->health_;
+    out.waiting = state_->waiting_count_;
     return out;
 }
 
 std::vector<std::string> LedgerWriter::take_messages() {
-    const std::lock_guard lock(mutex_);
-    return std::exchange(messages_, {});
+    const std::lock_guard lock(state_->mutex_);
+    return std::exchange(state_->messages_, {});
 }
 
-void LedgerWriter::stop() {
+bool LedgerWriter::stop(std::chrono::milliseconds patience) {
+    if (!thread_.joinable()) {
+        return true;
+    }
+    bool ended = false;
     {
-        const std::lock_guard lock(mutex_);
-        stopping_ = true;
-        wake_.notify_all();
-        done_.notify_all();
+        std::unique_lock lock(state_->mutex_);
+        state_->stopping_ = true;
+        state_->wake_.notify_all();
+        state_->done_.notify_all();
+        ended = state_->done_.wait_for(lock, patience, [this] { return state_->ended_; });
     }
-    if (thread_.joinable()) {
+    if (ended) {
         thread_.join();
+    } else {
+        thread_.detach();
     }
+    return ended;
 }
 
 }  // namespace tranche

@@ -29,8 +29,11 @@ class LedgerWriter {
         std::string text;  // the path, or what is wrong
         std::size_t waiting = 0;  // batches
     };
+    // Epoch seconds; called by the writer's thread, also after stop() gave it up.
+    using Clock = std::function<std::int64_t()>;
 
-    LedgerWriter(std::string path, std::int64_t keep_seconds);
+    LedgerWriter(std::string path, std::int64_t keep_seconds, Clock clock,
+                 std::chrono::milliseconds retry = std::chrono::seconds(5));
     ~LedgerWriter();
     LedgerWriter(const LedgerWriter&) = delete;
     LedgerWriter& operator=(const LedgerWriter&) = delete;
@@ -39,6 +42,8 @@ class LedgerWriter {
     // trying, and what was put meanwhile is written later.
     std::optional<LedgerContents> contents(std::chrono::milliseconds patience);
 
+    // How far back contents reach from now on.
+    void keep(std::int64_t seconds);
     // Once more, after all that was put has been written.
     Result<LedgerContents> load_again();
 
@@ -52,33 +57,16 @@ class LedgerWriter {
     Health health() const;
     // Messages for the log since the last call (a file set aside, an error and its end).
     std::vector<std::string> take_messages();
-    // Writes what waits, closes the file and ends the thread.
-    void stop();
+    // Writes what waits, closes the file and ends the thread. False where the file system does not
+    // answer in time: the thread is left behind and ends by itself once it does.
+    bool stop(std::chrono::milliseconds patience = std::chrono::seconds(10));
 
   private:
-    using Question = std::function<void(LedgerDatabase&)>;
-    void run();
-    bool open_file();
+    struct State;
     template <typename Rows>
     Result<Rows> ask(std::function<Result<Rows>(LedgerDatabase&)> question);
-    void say(const std::string& text);
 
-    const std::string path_;
-    const std::int64_t keep_seconds_;
-    mutable std::mutex mutex_;
-    std::condition_variable wake_;
-    std::condition_variable done_;
-    LedgerBatch waiting_;
-    std::size_t waiting_count_ = 0;
-    std::uint64_t put_ = 0, written_ = 0;
-    std::vector<Question> questions_;
-    std::optional<LedgerContents> contents_;
-    bool loaded_ = false;
-    bool stopping_ = false;
-    Health health_;
-    std::vector<std::string> messages_;
-    std::unique_ptr<LedgerDatabase> database_;  // the thread's alone
-    std::int64_t own_epoch_ = 0;                // the thread's alone; 0: never opened
+    std::shared_ptr<State> state_;  // the thread's too
     std::thread thread_;
 };
 

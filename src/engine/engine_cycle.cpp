@@ -1,0 +1,852 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "engine/engine_cycle.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <unordered_set>
+
+#include "common/policy/classes.hpp"
+#include "common/store/ledger_replay.hpp"
+
+namespace tranche {
+namespace {
+
+using Stopwatch = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kEditPatience{5000};
+constexpr std::int64_t kClaimantPatience = 60;  // after its room is free, before it is a waste
+constexpr std::int64_t kVerifyPause = 30;       // after Slurm said a plan cannot work
+constexpr std::int64_t kRebuildPause = 30;      // after the ledger did not answer
+constexpr std::uint32_t kMostSplits = 500;      // tasks in one cycle: 5 ms of the job lock
+constexpr std::size_t kRecentPreemptions = 500;
+constexpr std::size_t kRecentDelays = 1000;
+
+std::int64_t microseconds_since(Stopwatch::time_point start) {
+    return std::chrono::duration_cast<std::chrono::microseconds>(Stopwatch::now() - start).count();
+}
+
+UsageLedger::Rules rules_of(const Settings& settings) {
+    return {settings.window(), settings.max_min_runtime_seconds, settings.entitlement_history,
+            settings.sharing == Sharing::pooled};
+}
+
+}  // namespace
+
+bool EngineCycle::load_settings(bool first) {
+    std::ifstream file(options_.settings_path);
+    std::stringstream text;
+    text << file.rdbuf();
+    if (!file.is_open()) {
+        settings_complaints_ = {options_.settings_path +
+                                " cannot be read; the defaults are in force"};
+        log(Host::LogLevel::error, settings_complaints_.front());
+        return first;
+    }
+    auto parsed = parse_settings(text.str(), options_.settings_path);
+    if (!parsed.ok()) {
+        settings_complaints_ = {parsed.error(), first ? "the defaults are in force"
+                                                      : "the settings before it stay in force"};
+        log(Host::LogLevel::error, parsed.error() + "; " + settings_complaints_.back());
+        return first;
+    }
+    settings_complaints_.clear();
+    auto settings = std::make_shared<const Settings>(std::move(parsed).value());
+    if (!settings->default_min_runtime_seconds && !settings->require_min_runtime) {
+        settings_complaints_.push_back(
+            "DefaultMinRuntime is not set: jobs that declare nothing run free and may be ended at "
+            "any second; write DefaultMinRuntime=require, 0 or a time into " +
+            options_.settings_path);
+        log(Host::LogLevel::error, settings_complaints_.back());
+    }
+    const bool rules_differ =
+        settings->window().length_seconds != settings_->window().length_seconds ||
+        settings->window_shape != settings_->window_shape ||
+        settings->max_min_runtime_seconds != settings_->max_min_runtime_seconds ||
+        settings->entitlement_history != settings_->entitlement_history ||
+        settings->sharing != settings_->sharing;
+    settings_ = std::move(settings);
+    return rules_differ;
+}
+
+EngineCycle::EngineCycle(std::unique_ptr<Host> host, EngineOptions options,
+                         std::function<void()> kick, std::function<std::int64_t()> clock)
+    : host_(std::move(host)),
+      options_(std::move(options)),
+      kick_(std::move(kick)),
+      clock_(std::move(clock)) {}
+
+void EngineCycle::open() {
+    load_settings(true);
+    health_.started_at = host_->now();
+    host_complaints_ = host_->complaints();
+    for (const std::string& complaint : host_complaints_) {
+        log(Host::LogLevel::error, complaint);
+    }
+    const std::string path = settings_->database_path.empty()
+                                 ? options_.state_directory + "/usage.db"
+                                 : settings_->database_path;
+    ledger_ = std::make_unique<UsageLedger>(rules_of(*settings_));
+    writer_ = std::make_unique<LedgerWriter>(path, settings_->lookback_window_seconds,
+                                             [clock = clock_] { return clock() / 1000; },
+                                             options_.ledger_retry);
+    writer_ptr_ = writer_.get();
+}
+
+bool EngineCycle::wait_for_ledger(milliseconds patience) {
+    if (!ledger_loaded_) {
+        if (const auto contents = writer_->contents(patience)) {
+            take_over(*contents);
+        }
+    }
+    return ledger_loaded_;
+}
+
+void EngineCycle::announce() {
+    const std::string text = writer_->health().text;
+    if (ledger_loaded_) {
+        log(Host::LogLevel::info, "engine started, ledger " + text);
+    } else {
+        log(Host::LogLevel::error, "engine started, but the ledger is not open yet (" + text +
+                                       "); ranking in memory until it is");
+    }
+}
+
+// What was seen meanwhile is seen again: the jobs are still there, and which runs are allocated
+// shows only now that the tree is known.
+void EngineCycle::take_over(const LedgerContents& contents) {
+    tracker_ = JobTracker();
+    tracker_.restore(contents);
+    unwritten_ = {};
+    restore_plans(contents);
+    recent_ = contents.preemptions;
+    for (const PreemptionRecord& record : recent_) {
+        eviction_times_.push_back(record.warned_at);
+    }
+    rebuild_ledger(contents);
+    ledger_loaded_ = true;
+    const std::lock_guard lock(new_tree_mutex_);
+    if (!contents.trees.empty()) {
+        tree_ = std::make_shared<const BudgetTree>(contents.trees.back().tree);
+    }
+    last_edit_number_ = contents.last_edit_number;
+    edits_allowed_ = true;
+}
+
+void EngineCycle::rebuild_ledger(const LedgerContents& contents) {
+    auto ledger = std::make_unique<UsageLedger>(rules_of(*settings_));
+    replay(contents, *ledger);
+    ledger_ = std::move(ledger);
+    tracker_.reopen_segments(*ledger_);
+    capacity_ = contents.capacity;
+}
+
+void EngineCycle::follow_settings() {
+    if (reload_settings_.exchange(false) && load_settings(false)) {
+        rebuild_due_ = true;
+        rebuild_not_before_ = 0;
+        writer_->keep(settings_->lookback_window_seconds);
+    }
+    if (!rebuild_due_ || !ledger_loaded_ || host_->now() < rebuild_not_before_) {
+        return;
+    }
+    if (const auto contents = writer_->load_again(); contents.ok()) {
+        rebuild_ledger(*contents);
+        rebuild_due_ = false;
+        log(Host::LogLevel::info,
+            "the window's charges were computed anew: the settings of the window changed");
+    } else {
+        rebuild_not_before_ = host_->now() + kRebuildPause;
+        log(Host::LogLevel::error, "the settings of the window changed, but its charges cannot be "
+                                   "computed anew yet: " + contents.error());
+    }
+}
+
+void EngineCycle::restore_plans(const LedgerContents& contents) {
+    for (const PlanRow& row : contents.plans) {
+        LivePlan live;
+        live.plan.claimant = row.claimant;
+        live.plan.weight_milli = row.weight_milli;
+        live.plan.commitment_seconds = row.commitment_seconds;
+        live.plan.gpus = row.gpus;
+        live.plan.made_at = row.made_at;
+        live.plan.express = row.express;
+        live.plan.victims = row.victims;
+        for (const PlanNodeRow& node : row.nodes) {
+            live.nodes.push_back(node.node);
+            // The node's number of today is filled in by follow_plans().
+            live.plan.where.push_back({kNoId, node.gpus, node.cpus, node.memory_mib});
+        }
+        for (const JobId victim : row.victims) {
+            LiveVictim live_victim;
+            live_victim.eviction.victim = victim;
+            live_victim.eviction.claimant = row.claimant;
+            for (const PreemptionRecord& record : contents.preemptions) {
+                if (record.victim == victim && record.claimant == row.claimant &&
+                    record.planned_at == row.made_at) {
+                    live_victim.record = record;
+                }
+            }
+            live_victim.warned = live_victim.record.warned_at != 0;
+            const SegmentRow* segment = tracker_.open_segment(victim);
+            if (segment == nullptr || live_victim.record.gone_at != 0) {
+                live_victim.state = EvictionState::gone;
+                if (live_victim.record.gone_at == 0) {
+                    live_victim.record.gone_at = host_->now();
+                }
+            } else {
+                live_victim.eviction.requeue = segment->resumable && !segment->interactive;
+                live_victim.grace_ends_milliseconds =
+                    1000 *
+                    (live_victim.record.warned_at +
+                     (segment->kind != RunKind::allocated ? settings_->grace_time_free_seconds
+                      : segment->interactive ? settings_->grace_time_interactive_seconds
+                                             : settings_->grace_time_seconds));
+            }
+            live.victims.push_back(std::move(live_victim));
+        }
+        if (live.emptied()) {
+            live.emptied_at = host_->now();
+        }
+        book_.add(std::move(live));
+    }
+}
+
+void EngineCycle::note_capacity(const HostSnapshot& snapshot, LedgerBatch& out) {
+    std::int64_t available = 0;
+    for (const HostNode& node : snapshot.nodes) {
+        if (node.up && !node.draining) {
+            available += node.gpus * settings_->gpu_weight_milli(node.gpu_type);
+        }
+    }
+    if (capacity_.empty() || capacity_.back().available_weight_milli != available) {
+        capacity_.push_back({snapshot.now, available});
+        out.capacity.push_back(capacity_.back());
+    }
+}
+
+Int128 EngineCycle::capacity_over_window(std::int64_t now) {
+    const std::int64_t since = now - settings_->lookback_window_seconds;
+    const auto first_inside =
+        std::find_if(capacity_.begin(), capacity_.end(),
+                     [since](const CapacityRow& row) { return row.at > since; });
+    if (first_inside - capacity_.begin() > 1) {
+        capacity_.erase(capacity_.begin(), first_inside - 1);
+    }
+    Int128 sum = 0;
+    for (std::size_t i = 0; i < capacity_.size(); ++i) {
+        // Before the first one was noted the cluster is taken to have been as it was then.
+        const std::int64_t from = i == 0 ? since : std::max(capacity_[i].at, since);
+        const std::int64_t to = i + 1 < capacity_.size() ? capacity_[i + 1].at : now;
+        if (to > from) {
+            sum += Int128{capacity_[i].available_weight_milli} * (to - from);
+        }
+    }
+    return sum;
+}
+
+std::shared_ptr<const BudgetTree> EngineCycle::apply_new_tree() {
+    const std::lock_guard lock(new_tree_mutex_);
+    if (new_tree_) {
+        tree_ = new_tree_->second;
+        ledger_->set_tree(new_tree_->first, *tree_);
+        new_tree_.reset();
+    }
+    return tree_;
+}
+
+void EngineCycle::put_plans(LedgerBatch& out) const {
+    std::vector<PlanRow> rows;
+    for (const LivePlan& live : book_.plans()) {
+        PlanRow row;
+        row.claimant = live.plan.claimant;
+        row.weight_milli = live.plan.weight_milli;
+        row.commitment_seconds = live.plan.commitment_seconds;
+        row.gpus = live.plan.gpus;
+        row.made_at = live.plan.made_at;
+        row.express = live.plan.express;
+        row.victims = live.plan.victims;
+        for (std::size_t i = 0; i < live.nodes.size(); ++i) {
+            const NodeShare& share = live.plan.where[i];
+            row.nodes.push_back({live.nodes[i], share.gpus, share.cpus, share.memory_mib});
+        }
+        rows.push_back(std::move(row));
+    }
+    out.plans = std::move(rows);
+}
+
+void EngineCycle::end_plan(const LivePlan& plan, const std::string& outcome,
+                           std::int64_t started_at, LedgerBatch& out) {
+    for (const LiveVictim& victim : plan.victims) {
+        if (!victim.warned) {
+            continue;  // had left by itself before anybody told it to
+        }
+        PreemptionRecord record = victim.record;
+        // Whatever became of the claimant, it does not need this one's room any more.
+        const bool stays =
+            victim.state == EvictionState::in_grace && host_->take_back(victim.eviction);
+        tracker_.clear_leaving(victim.eviction.victim, stays, out);
+        record.outcome = stays ? "taken-back" : outcome;
+        record.claimant_started_at = started_at;
+        out.preemptions.push_back(record);
+        const auto known = std::find_if(recent_.begin(), recent_.end(), [&](const auto& r) {
+            return r.victim == record.victim && r.claimant == record.claimant &&
+                   r.planned_at == record.planned_at;
+        });
+        if (known != recent_.end()) {
+            *known = record;
+        }
+        if (!stays) {
+            health_.wasted += outcome == "wasted" ? 1 : 0;
+            health_.overtaken += outcome == "overtaken" ? 1 : 0;
+            health_.claimant_left += outcome == "claimant-left" ? 1 : 0;
+        }
+    }
+    host_->unpin(plan.plan.claimant);
+    log(Host::LogLevel::info, "the plan of job " + std::to_string(plan.plan.claimant) +
+                                  " is over: " + outcome);
+}
+
+// What became of each plan since the last snapshot, and the claimant's numbers of today.
+void EngineCycle::follow_plans(const HostSnapshot& snapshot, LedgerBatch& out) {
+    std::unordered_map<JobId, const HostJob*> jobs;
+    std::unordered_map<std::string, NodeIndex> nodes;
+    for (const HostJob& job : snapshot.jobs) {
+        jobs.emplace(job.id, &job);
+    }
+    for (NodeIndex n = 0; n < snapshot.nodes.size(); ++n) {
+        nodes.emplace(snapshot.nodes[n].name, n);
+    }
+    bool changed = false;
+    for (const LivePlan& live : book_.plans()) {
+        const auto it = jobs.find(live.plan.claimant);
+        const HostJob* job = it == jobs.end() ? nullptr : it->second;
+        std::string outcome;
+        std::int64_t started_at = 0;
+        if (job == nullptr || job->state == HostJobState::finished) {
+            const bool ran = job != nullptr && job->start_at >= live.plan.made_at &&
+                             job->start_at != 0 && job->end_at > job->start_at;
+            outcome = ran ? "started" : "claimant-left";
+            started_at = ran ? job->start_at : 0;
+        } else if (job->state != HostJobState::pending) {
+            started_at = job->start_at;
+            const bool on_plan = std::all_of(
+                job->where.begin(), job->where.end(), [&](const NodeShare& share) {
+                    return std::find(live.nodes.begin(), live.nodes.end(),
+                                     snapshot.nodes[share.node].name) != live.nodes.end();
+                });
+            outcome = on_plan ? "started" : "overtaken";
+        } else if (job->block != StartBlock::none || settings_->dry_run) {
+            outcome = "claimant-left";  // held, limited or put off meanwhile
+        } else if (std::any_of(live.nodes.begin(), live.nodes.end(), [&](const auto& name) {
+                       const auto node = nodes.find(name);
+                       return node == nodes.end() || !snapshot.nodes[node->second].up ||
+                              snapshot.nodes[node->second].draining;
+                   })) {
+            outcome = "claimant-left";  // its nodes are gone: it is planned anew
+        } else if (live.emptied_at != 0 && snapshot.now - live.emptied_at > kClaimantPatience &&
+                   std::none_of(live.nodes.begin(), live.nodes.end(), [&](const auto& name) {
+                       return snapshot.nodes[nodes.at(name)].completing;
+                   })) {
+            outcome = "wasted";
+        }
+        if (outcome.empty()) {
+            host_->pin(live.plan.claimant, live.nodes);
+            continue;
+        }
+        LivePlan ended;
+        if (book_.remove(live.plan.claimant, ended)) {
+            end_plan(ended, outcome, started_at, out);
+            changed = true;
+        }
+    }
+    if (changed) {
+        put_plans(out);
+        kick_();
+    }
+}
+
+bool EngineCycle::make_plan(const PlanDecision& decision, const EngineView& next,
+                            LedgerBatch& out) {
+    LivePlan live;
+    live.plan = decision.plan;
+    std::string node_text;
+    for (const NodeShare& share : live.plan.where) {
+        live.nodes.push_back(next.view.nodes[share.node].name);
+        node_text += (node_text.empty() ? "" : ",") + live.nodes.back();
+    }
+    const JobId claimant = decision.plan.claimant;
+    if (const Status status = host_->verify(claimant, live.plan.victims, live.nodes);
+        !status.ok()) {
+        no_plan_until_[claimant] = next.at + kVerifyPause;
+        log(Host::LogLevel::verbose, "no plan for job " + std::to_string(claimant) + " on " +
+                                         node_text + ": " + status.error());
+        return false;
+    }
+    for (const VictimDecision& victim : decision.victims) {
+        const Run& run = next.view.runs[victim.run];
+        LiveVictim live_victim;
+        live_victim.record = record_of(victim, live.plan, run, next.standings,
+                                       next.available_weight_milli, node_text);
+        Eviction& eviction = live_victim.eviction;
+        eviction.victim = run.id;
+        eviction.claimant = claimant;
+        eviction.grace_seconds = grace_seconds(run, *settings_);
+        eviction.requeue = run.resumable && !run.interactive;
+        eviction.quiet = run.interactive;
+        eviction.message =
+            "tranche: " + eviction_message(live_victim.record, run, eviction.grace_seconds);
+        live.victims.push_back(std::move(live_victim));
+    }
+    // Its place is safe before anybody leaves: the band above all others, and its nodes.
+    host_->set_priorities({{claimant, band_floor(Band::plan) + 1}});
+    host_->pin(claimant, live.nodes);
+    for (std::size_t i = 0; i < live.victims.size(); ++i) {
+        LiveVictim& victim = live.victims[i];
+        const Status status = host_->warn(victim.eviction);
+        if (!status.ok()) {
+            // It ended or left meanwhile: its room is free all the same.
+            victim.state = EvictionState::not_ours;
+            victim.record.gone_at = next.at;
+            log(Host::LogLevel::verbose, status.error());
+            continue;
+        }
+        victim.warned = true;
+        victim.record.warned_at = host_->now();
+        victim.grace_ends_milliseconds =
+            clock_() + victim.eviction.grace_seconds * 1000;
+        tracker_.set_leaving(victim.eviction.victim, claimant, live.plan.express, *settings_, out);
+        eviction_times_.push_back(victim.record.warned_at);
+        ++health_.preemptions;
+        out.preemptions.push_back(victim.record);
+        recent_.push_back(victim.record);
+        log(Host::LogLevel::info,
+            eviction_message(victim.record, next.view.runs[decision.victims[i].run],
+                             victim.eviction.grace_seconds) +
+                " [" + victim.record.reason + "]");
+    }
+    if (live.emptied()) {
+        live.emptied_at = next.at;
+    }
+    book_.add(std::move(live));
+    return true;
+}
+
+// Tasks that may start before the next ranking get records of their own, so that slurmctld does
+// not run through an array at one priority (SLURM_HOWTO 6.1). Also a task that is to be planned
+// for. The records that were split.
+std::vector<JobId> EngineCycle::split_arrays(const EngineView& next) {
+    std::vector<JobId> split;
+    // As much of the list as the whole cluster could hold: nodes may come back all at once, and
+    // slurmctld's pass is quicker than the next ranking.
+    std::int64_t reach = 0;
+    for (const Node& node : next.view.nodes) {
+        reach += node.gpus;
+    }
+    std::unordered_map<std::uint32_t, std::uint32_t> tasks;
+    std::uint32_t budget = kMostSplits;
+    std::unordered_set<std::uint32_t> reached;
+    for (const RankedEntry& entry : next.ranking) {
+        const PendingJob& job = next.view.pending[entry.job];
+        if (!entry.counts || job.turn_run >= 0) {
+            continue;
+        }
+        if (reach <= 0) {
+            break;
+        }
+        reached.insert(entry.job);
+        std::uint32_t within = 0;
+        while (within < entry.tasks && reach > 0) {
+            ++within;
+            reach -= std::max<std::int64_t>(job.shape.gpus, 1);
+        }
+        if (job.tasks > 1) {
+            tasks[entry.job] += within;
+        }
+    }
+    if (reached.size() > 1) {
+        for (const auto& [index, count] : tasks) {
+            const PendingJob& job = next.view.pending[index];
+            const std::uint32_t now = std::min({count, job.tasks, budget});
+            if (now > 0 && !host_->split_array(job.id, now).empty()) {
+                split.push_back(job.id);
+                budget -= now;
+            }
+        }
+    }
+    for (const PlanDecision& decision : next.pass.plans) {
+        const PendingJob& job = next.view.pending[decision.job];
+        if (job.tasks > 1 && std::find(split.begin(), split.end(), job.id) == split.end() &&
+            !host_->split_array(job.id, 1).empty()) {
+            split.push_back(job.id);
+        }
+    }
+    return split;
+}
+
+void EngineCycle::write_priorities(EngineView& next) {
+    std::vector<Band> bands;
+    std::vector<std::uint32_t> previous, listed;
+    std::unordered_set<std::uint32_t> seen;
+    {
+        const std::lock_guard lock(view_mutex_);
+        for (const RankedEntry& entry : next.ranking) {
+            if (next.view.pending[entry.job].turn_run >= 0 || !seen.insert(entry.job).second) {
+                continue;  // an array's record stands where its first task stands
+            }
+            const auto it = priorities_.find(next.view.pending[entry.job].id);
+            bands.push_back(entry.band);
+            previous.push_back(it == priorities_.end() ? 0 : it->second);
+            listed.push_back(entry.job);
+        }
+    }
+    const std::vector<std::uint32_t> assigned = spaced_priorities(bands, previous);
+    std::unordered_map<JobId, std::uint32_t> priorities;
+    std::vector<PriorityChange> changes;
+    for (std::size_t i = 0; i < listed.size(); ++i) {
+        const JobId id = next.view.pending[listed[i]].id;
+        priorities.emplace(id, assigned[i]);
+        JobCard& card = next.cards[next.card_by_id.at(id)];
+        if (card.priority != assigned[i]) {
+            changes.push_back({id, assigned[i]});
+            card.priority = assigned[i];
+        }
+    }
+    {
+        const std::lock_guard lock(view_mutex_);
+        priorities_ = std::move(priorities);
+    }
+    if (!changes.empty()) {
+        host_->set_priorities(changes);
+    }
+}
+
+void EngineCycle::publish(std::shared_ptr<EngineView> next) {
+    const std::lock_guard lock(view_mutex_);
+    view_ = std::move(next);
+}
+
+void EngineCycle::step() {
+    const Stopwatch::time_point begun = Stopwatch::now();
+    follow_settings();
+    if (!ledger_loaded_ && wait_for_ledger(milliseconds(0))) {
+        log(Host::LogLevel::info, "the ledger could be opened; its charges count from now on");
+    }
+    for (const std::string& message : writer_->take_messages()) {
+        log(Host::LogLevel::error, message);
+    }
+
+    HostSnapshot snapshot;
+    host_->collect(snapshot);
+    const std::int64_t collected = microseconds_since(begun);
+    const std::shared_ptr<const BudgetTree> tree = apply_new_tree();
+
+    LedgerBatch& batch = unwritten_;
+    note_capacity(snapshot, batch);
+    tracker_.observe(snapshot, *settings_, *tree, *ledger_, batch);
+    follow_plans(snapshot, batch);
+
+    auto next = std::make_shared<EngineView>();
+    next->at = snapshot.now;
+    next->cluster = options_.cluster;
+    next->settings = settings_;
+    next->tree = tree;
+    tracker_.fill(snapshot, *settings_, *ledger_, next->view, next->cards);
+    for (std::size_t i = 0; i < next->cards.size(); ++i) {
+        next->card_by_id.emplace(next->cards[i].id, i);
+    }
+    for (const Node& node : next->view.nodes) {
+        next->available_weight_milli +=
+            node.usable ? node.gpus * settings_->gpu_weight_milli(node.gpu_type) : 0;
+    }
+    std::unordered_map<std::string, NodeIndex> node_numbers;
+    for (NodeIndex n = 0; n < next->view.nodes.size(); ++n) {
+        node_numbers.emplace(next->view.nodes[n].name, n);
+    }
+    for (const LivePlan& live : book_.plans()) {
+        Plan plan = live.plan;
+        for (std::size_t i = 0; i < live.nodes.size(); ++i) {
+            plan.where[i].node = node_numbers.at(live.nodes[i]);
+        }
+        if (const JobCard* card = next->card(plan.claimant)) {
+            plan.budget = card->budget.empty() ? kNoBudgetId : ledger_->budget_id(card->budget);
+            plan.member = ledger_->member_id(plan.budget, card->user);
+            next->view.plans.push_back(std::move(plan));
+        }
+    }
+    std::erase_if(eviction_times_, [&](std::int64_t at) { return at < next->at - 3600; });
+    next->view.evictions_last_hour = static_cast<std::int64_t>(eviction_times_.size());
+    std::erase_if(no_plan_until_, [&](const auto& entry) { return entry.second <= next->at; });
+    for (PendingJob& job : next->view.pending) {
+        job.plannable = job.plannable && !no_plan_until_.contains(job.id);
+    }
+    mark_impossible(next->view);
+
+    next->standings = ledger_->standings(snapshot.now);
+    add_commitments(next->standings, next->view, *settings_);
+    next->ranking = rank_queue(next->view, next->standings, *settings_);
+    next->pass = run_pass(next->view, next->ranking, next->standings, *settings_, {true});
+    const std::int64_t ranked = microseconds_since(begun) - collected;
+
+    bool wake = false;
+    if (!settings_->dry_run) {
+        const std::vector<JobId> split = split_arrays(*next);
+        write_priorities(*next);
+        if (!split.empty()) {
+            kick_();  // the new records are ranked at once
+        }
+        std::unordered_set<JobId> express, as_free;
+        for (const RankedEntry& entry : next->ranking) {
+            if (entry.band == Band::express) {
+                express.insert(next->view.pending[entry.job].id);
+            }
+        }
+        for (const Plan& plan : next->view.plans) {
+            if (plan.express) {
+                express.insert(plan.claimant);
+            }
+        }
+        for (const StartDecision& start : next->pass.starts) {
+            if (start.as_free) {
+                as_free.insert(next->view.pending[start.job].id);
+            }
+            wake = true;
+        }
+        bool planned = false;
+        for (const PlanDecision& decision : next->pass.plans) {
+            const JobId id = next->view.pending[decision.job].id;
+            if (next->view.pending[decision.job].tasks > 1) {
+                continue;  // the task gets a record of its own first: planned in the next cycle
+            }
+            if (make_plan(decision, *next, batch)) {
+                planned = true;
+                if (decision.plan.express) {
+                    express.insert(id);
+                }
+            }
+        }
+        if (planned) {
+            put_plans(batch);
+            kick_();  // the claimant's priority is that of the plan band
+        }
+        tracker_.expect_starts(std::move(express), std::move(as_free));
+        for (const std::uint32_t run : next->pass.turns) {
+            tracker_.turn(next->view.runs[run].id, snapshot.now, *ledger_, batch);
+        }
+        for (const JobId id : tracker_.to_release(snapshot)) {
+            wake = host_->release_requeued(id) || wake;
+        }
+    }
+
+    const Int128 capacity = capacity_over_window(snapshot.now);
+    next->funded_milli_seconds.reserve(next->standings.sides.size());
+    for (SideId side = 0; side < next->standings.sides.size(); ++side) {
+        next->funded_milli_seconds.push_back(
+            funded_milli_seconds(next->standings, side, capacity));
+    }
+    if (recent_.size() > kRecentPreemptions) {
+        recent_.erase(recent_.begin(),
+                      recent_.end() - static_cast<std::ptrdiff_t>(kRecentPreemptions));
+    }
+    next->recent_preemptions = recent_;
+    if (!ledger_loaded_) {
+        unwritten_ = {};
+    } else if (!unwritten_.empty()) {
+        writer_->put(std::exchange(unwritten_, {}));
+    }
+    const LedgerWriter::Health database = writer_->health();
+    ++health_.cycles;
+    health_.last_cycle_at = snapshot.now;
+    health_.last_collect_microseconds = collected;
+    health_.last_rank_microseconds = ranked;
+    health_.database_ok = database.ok;
+    health_.database_text = database.text;
+    health_.open_runs = static_cast<std::int64_t>(tracker_.open_runs());
+    {
+        const std::lock_guard lock(fault_mutex_);
+        health_.faults = faults_;
+        health_.last_fault = last_fault_;
+    }
+    {
+        const std::lock_guard lock(delay_mutex_);
+        health_.grace_delays_milliseconds = delays_;
+    }
+    health_.complaints = settings_complaints_;
+    health_.complaints.insert(health_.complaints.end(), host_complaints_.begin(),
+                              host_complaints_.end());
+    next->health = health_;
+    publish(std::move(next));
+    if (wake) {
+        host_->wake();
+    }
+}
+
+milliseconds EngineCycle::due_in() const {
+    std::int64_t due = settings_->rank_interval_seconds * 1000;
+    if (const auto now_view = view(); now_view && now_view->pass.wake_at != kNever) {
+        due = std::min(due, std::max<std::int64_t>(now_view->pass.wake_at * 1000 - clock_(), 0));
+    }
+    return milliseconds(due);
+}
+
+void EngineCycle::complain(const std::string& text) {
+    host_complaints_.push_back(text);
+    log(Host::LogLevel::error, text);
+}
+
+void EngineCycle::close() {
+    writer_ptr_ = nullptr;
+    if (writer_ && !writer_->stop()) {
+        log(Host::LogLevel::error, "the ledger's file does not answer: what was not written yet is "
+                                   "left to its thread");
+    }
+}
+
+bool EngineCycle::follow_victims() {
+    const std::vector<PlanBook::Errand> errands = book_.errands();
+    bool emptied = false;
+    for (const PlanBook::Errand& errand : errands) {
+        // The grace is whole: the host's own clock counts in seconds, this one does not.
+        const bool over = clock_() >= errand.grace_ends_milliseconds;
+        const EvictionState state = host_->follow(errand.eviction, over ? host_->now() : kNever);
+        const std::int64_t now = host_->now();
+        const std::int64_t late = clock_() - errand.grace_ends_milliseconds;
+        if (errand.state == EvictionState::in_grace && state != EvictionState::in_grace &&
+            late >= 0) {
+            const std::lock_guard lock(delay_mutex_);
+            delays_.push_back(late);
+            if (delays_.size() > kRecentDelays) {
+                delays_.erase(delays_.begin());
+            }
+        }
+        emptied = book_.note(errand.claimant, errand.eviction.victim, state, now) || emptied;
+    }
+    if (emptied) {
+        host_->wake();
+        kick_();
+    }
+    return !errands.empty();
+}
+
+std::shared_ptr<const EngineView> EngineCycle::view() const {
+    const std::lock_guard lock(view_mutex_);
+    return view_;
+}
+
+std::uint32_t EngineCycle::known_priority(JobId id) const {
+    const std::lock_guard lock(view_mutex_);
+    const auto it = priorities_.find(id);
+    return it == priorities_.end() ? 0 : it->second;
+}
+
+Result<std::vector<PreemptionRecord>> EngineCycle::preemptions(std::int64_t from, std::int64_t to,
+                                                               std::size_t most) {
+    LedgerWriter* writer = writer_ptr_;
+    if (writer == nullptr) {
+        return Error{"the ledger is not open yet; try again in a moment"};
+    }
+    return writer->preemptions(from, to, most);
+}
+
+void EngineCycle::fault(const char* where, const char* what) noexcept {
+    try {
+        const std::string text = std::string(where) + ": " + what;
+        bool is_new = false;
+        {
+            const std::lock_guard lock(fault_mutex_);
+            ++faults_;
+            last_fault_ = text;
+            is_new = logged_faults_.size() < 100 && logged_faults_.insert(text).second;
+        }
+        if (is_new) {
+            host_->log(Host::LogLevel::error, "internal fault in " + text +
+                                                  "; it is counted in srank --health and logged "
+                                                  "once");
+        }
+    } catch (...) {
+        // Without memory there is nothing left to say.
+    }
+}
+
+Result<EditOutcome> EngineCycle::edit(const Actor& actor, const BudgetEdit& edit, bool only_try) {
+    const std::lock_guard one_at_a_time(edit_mutex_);
+    LedgerWriter* const writer = writer_ptr_;
+    std::shared_ptr<const BudgetTree> before;
+    std::int64_t number = 0;
+    {
+        const std::lock_guard lock(new_tree_mutex_);
+        if (!edits_allowed_ || writer == nullptr) {
+            return Error{"the ledger is not open yet, so edits cannot be kept; try again in a "
+                         "moment (srank --health says more)"};
+        }
+        before = new_tree_ ? new_tree_->second : tree_;
+        number = last_edit_number_ + 1;
+    }
+    auto after = apply_edit(*before, edit);
+    if (!after.ok()) {
+        return after.failure();
+    }
+    if (!actor.is_operator) {
+        if (const Status status = check_rights(*before, *after, actor); !status.ok()) {
+            return status.failure();
+        }
+    }
+    if (const auto now_view = view()) {
+        for (const Run& run : now_view->view.runs) {
+            const std::string& name = now_view->standings.budgets[run.budget].name;
+            if (before->find(name) != nullptr && after->find(name) == nullptr) {
+                return Error{"budget '" + name + "' cannot be deleted: job " +
+                             std::to_string(run.id) + " runs on it"};
+            }
+        }
+    }
+    EditOutcome outcome;
+    outcome.changes = tree_changes(*before, *after);
+    if (only_try || outcome.changes.empty()) {
+        return outcome;
+    }
+    const std::int64_t at = host_->now();
+    LedgerBatch batch;
+    TreeEditRow row;
+    row.number = number;
+    row.at = at;
+    row.user = actor.user;
+    row.reason = edit.reason;
+    row.changes = outcome.changes;
+    row.tree = *after;
+    batch.edits.push_back(std::move(row));
+    if (const Status status = writer->put_and_wait(std::move(batch), kEditPatience);
+        !status.ok()) {
+        log(Host::LogLevel::error, "an edit of " + actor.user + " is in force but " +
+                                       status.error());
+    }
+    {
+        const std::lock_guard lock(new_tree_mutex_);
+        last_edit_number_ = number;
+        new_tree_ = {at, std::make_shared<const BudgetTree>(std::move(after).value())};
+    }
+    outcome.applied = true;
+    kick_();
+    return outcome;
+}
+
+Result<std::vector<EditRecord>> EngineCycle::edits(std::size_t most) {
+    LedgerWriter* writer = writer_ptr_;
+    if (writer == nullptr) {
+        return Error{"the ledger is not open yet; try again in a moment"};
+    }
+    auto rows = writer->edits(most);
+    if (!rows.ok()) {
+        return rows.failure();
+    }
+    std::vector<EditRecord> out;
+    for (const TreeEditRow& row : *rows) {
+        for (const BudgetChange& change : row.changes) {
+            out.push_back({row.at, row.user, change, row.reason});
+        }
+    }
+    return out;
+}
+
+}  // namespace tranche
