@@ -257,6 +257,7 @@ class TreeRows {
             Json root = Json::object();
             root.set("name", kRootBudget).set("parent", "").set("depth", 0);
             set_numbers(root, 2 * kRootId);
+            root.set("funded_gpu_hours", Json::thousandths(all_funded()));
             rows_.append(root);
             append_own(kRootId, std::string(kRootBudget), 1);
         }
@@ -285,6 +286,16 @@ class TreeRows {
         const SideStanding& standing = view_.standings.sides[side];
         return standing.usage.plain[0] != 0 || standing.usage.plain[1] != 0 ||
                loads_[side].running_jobs > 0 || loads_[side].pending_jobs > 0;
+    }
+
+    // Of the sides that compete directly below root.
+    std::int64_t all_funded() const {
+        std::int64_t sum = funded_milli_hours(view_, 2 * kRootId + 1);
+        for (BudgetId id = 1; id < view_.standings.budgets.size(); ++id) {
+            const BudgetPlace& place = view_.standings.budgets[id];
+            sum += place.parent == kRootId && place.exists ? funded_milli_hours(view_, 2 * id) : 0;
+        }
+        return sum;
     }
 
     void set_numbers(Json& row, SideId side) {
@@ -618,7 +629,7 @@ Result<Json> answer_why(const EngineView& view, const Viewer& viewer, JobId job,
     json.set("job_id", id);
     if (card != nullptr) {
         json.set("job", card_row(*card));
-        if (!card->host_reason.empty()) {
+        if (card->pending_index >= 0 && !card->host_reason.empty()) {
             json.set("slurm_reason", card->host_reason);
         }
     }

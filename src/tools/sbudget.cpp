@@ -103,7 +103,12 @@ std::vector<Column> edit_columns() {
     return {{"time", "TIME", false, [](const Json& row) { return instant_at(row, "at"); }},
             {"user", "USER", false, text_at("user")},
             {"name", "BUDGET", false, text_at("budget")},
-            {"field", "FIELD", false, text_at("field")},
+            {"field", "FIELD", false,
+             [](const Json& row) {
+                 return row.at("field").as_text() != "budget"       ? row.at("field").as_text()
+                        : row.at("before").as_text().empty() ? std::string("added")
+                                                             : std::string("deleted");
+             }},
             {"before", "BEFORE", false, text_at("before")},
             {"after", "AFTER", false, text_at("after")},
             {"reason", "REASON", false, text_at("reason")}};
@@ -147,9 +152,14 @@ Result<std::string> table_of(const std::vector<Column>& columns, const Json& row
     for (const std::string& word : asked) {
         const std::size_t percent = word.find('%');
         const std::string name = word.substr(0, percent);
-        const auto it = std::find_if(columns.begin(), columns.end(), [&](const Column& column) {
-            return starts_with_ignoring_case(column.name, name);
+        auto it = std::find_if(columns.begin(), columns.end(), [&](const Column& column) {
+            return equal_ignoring_case(column.name, name);
         });
+        if (it == columns.end()) {
+            it = std::find_if(columns.begin(), columns.end(), [&](const Column& column) {
+                return starts_with_ignoring_case(column.name, name);
+            });
+        }
         if (name.empty() || it == columns.end()) {
             std::string known;
             for (const Column& column : columns) {

@@ -28,8 +28,8 @@ std::string job_text(const Json& row) {
         return std::to_string(array) + "_" + std::to_string(task.as_integer());
     }
     const Json tasks = row.at("tasks");
-    return std::to_string(array) + "_[x" +
-           std::to_string(tasks.is_integer() ? tasks.as_integer() : 1) + "]";
+    return std::to_string(array) +
+           (tasks.is_integer() ? "_[x" + std::to_string(tasks.as_integer()) + "]" : "_[...]");
 }
 
 std::string min_runtime_text(const Json& row) {
@@ -69,7 +69,7 @@ std::string cell_of(const std::string& name, const char* key, const Json& row, c
         return value.as_boolean() ? "yes" : "no";
     }
     if (name == "submitted") {
-        return people_instant(value.as_integer(), now.calendar);
+        return value.as_integer() > 0 ? people_instant(value.as_integer(), now.calendar) : "-";
     }
     if (name == "next") {
         return value.is_integer() ? people_when(value.as_integer(), now) : "-";
@@ -262,14 +262,16 @@ int show_why(const CommandLine& line) {
         return print_answer(answer->pretty());
     }
     const Moment now = moment_of(*answer);
+    const std::string shown = answer->at("job").is_object() ? job_text(answer->at("job")) : "";
     std::string text;
     if (answer->at("pending").is_object()) {
-        text += explanation_text(pending_explanation_from_json(answer->at("pending")), now);
+        text += explanation_text(pending_explanation_from_json(answer->at("pending")), now, shown);
     }
     if (answer->at("running").is_object()) {
-        text += explanation_text(running_explanation_from_json(answer->at("running")), now);
+        text += explanation_text(running_explanation_from_json(answer->at("running")), now, shown);
     }
-    if (const Json reason = answer->at("slurm_reason"); reason.is_text()) {
+    if (const Json reason = answer->at("slurm_reason");
+        reason.is_text() && reason.as_text() != "None") {
         text += "Slurm's own reason: " + reason.as_text() + "\n";
     }
     if (answer->at("preemption").is_object()) {

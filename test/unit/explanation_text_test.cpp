@@ -83,6 +83,8 @@ TEST(ExplanationText, numbers_are_written_for_people) {
     EXPECT_EQ(people_gpu_hours(INT64_MIN), "-9223372036854775.8");
     EXPECT_EQ(people_ratio(812), "0.81");
     EXPECT_EQ(people_ratio(996), "1.00");
+    EXPECT_EQ(people_ratio(6), "0.006");
+    EXPECT_EQ(people_ratio(0), "0.00");
     EXPECT_EQ(people_ratio(12345), "12.35");
     EXPECT_EQ(people_ratio(std::nullopt), "-");
     EXPECT_EQ(people_duration(45), "45 s");

@@ -265,7 +265,11 @@ void explain_victims(const ExplainInput& input, const RankedEntry& entry,
               });
     std::sort(out.cannot_take.begin(), out.cannot_take.end(),
               [](const TakeOutlook& a, const TakeOutlook& b) {
-                  return std::tie(a.over_milli_hours, a.job) < std::tie(b.over_milli_hours, b.job);
+                  // Rules stay, ratios change: those first.
+                  const bool a_stays = a.reason != TakeReason::ratio_too_large;
+                  const bool b_stays = b.reason != TakeReason::ratio_too_large;
+                  return std::tie(a_stays, a.over_milli_hours, a.job) <
+                         std::tie(b_stays, b.over_milli_hours, b.job);
               });
     out.could_take.resize(std::min(out.could_take.size(), input.most));
     out.cannot_take.resize(std::min(out.cannot_take.size(), input.most));

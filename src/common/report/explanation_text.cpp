@@ -12,11 +12,15 @@ std::string job_text(JobId job) {
 }
 
 std::string whose(const std::string& budget, const std::string& user) {
-    return " of " + budget + (user.empty() ? "" : " (" + user + ")");
+    return " of " + (budget.empty() ? "no budget" : budget) + (user.empty() ? "" : " (" + user + ")");
 }
 
 std::string plural(std::size_t count, const char* word) {
     return std::to_string(count) + " " + word + (count == 1 ? "" : "s");
+}
+
+std::string gpus_text(std::int64_t gpus) {
+    return std::to_string(gpus) + (gpus == 1 ? " GPU" : " GPUs");
 }
 
 std::string side_line(const SideNumbers& side, std::size_t width) {
@@ -71,9 +75,7 @@ std::string own_text(const OwnLoss& loss, const std::string& budget) {
 
 std::string outlook_line(const TakeOutlook& outlook, const Moment& now) {
     std::string text = "  " + job_text(outlook.job) + whose(outlook.budget, outlook.user) + ", " +
-                       plural(static_cast<std::size_t>(std::max<std::int64_t>(outlook.gpus, 0)),
-                              "GPU") +
-                       ": ";
+                       gpus_text(outlook.gpus) + ": ";
     text += outlook.may ? from_text(outlook, now) + ", " + take_reason_text(outlook.reason)
                         : take_reason_text(outlook.reason);
     if (!outlook.level.empty()) {
@@ -178,13 +180,14 @@ std::string protected_text(const RunningExplanation& e, const Moment& now) {
     if (e.protected_until == kNever) {
         return "not begun";
     }
-    return people_when(e.protected_until, now);
+    return (e.protected_until > now.at ? "" : "over, ") + people_when(e.protected_until, now);
 }
 
-std::string explanation_text(const PendingExplanation& e, const Moment& now) {
-    std::string text = "Job " + std::to_string(e.job) + whose(e.budget, e.user) + " is pending: " +
+std::string explanation_text(const PendingExplanation& e, const Moment& now,
+                             const std::string& name) {
+    std::string text = "Job " + (name.empty() ? std::to_string(e.job) : name) + whose(e.budget, e.user) + " is pending: " +
                        std::string(to_text(e.band)) + ", rank " + std::to_string(e.rank) + " of " +
-                       std::to_string(e.ranked) + ", " + std::to_string(e.gpus) + " GPUs\n";
+                       std::to_string(e.ranked) + ", " + gpus_text(e.gpus) + "\n";
     text += "Waits: " + wait_reason_text(e.reason) + " (" + std::string(to_text(e.reason)) + ")\n";
     if (e.express_cap == ExpressCap::user_gpus) {
         text += "Not express for this run: ExpressGPUsPerUser is reached\n";
@@ -247,10 +250,11 @@ std::string explanation_text(const PendingExplanation& e, const Moment& now) {
     return text;
 }
 
-std::string explanation_text(const RunningExplanation& e, const Moment& now) {
-    std::string text = "Job " + std::to_string(e.job) + whose(e.budget, e.user) + " is running: " +
-                       (e.allocated ? "allocated" : "free") + ", " + std::to_string(e.gpus) +
-                       " GPUs, since " + people_when(e.started_at, now) + "\n";
+std::string explanation_text(const RunningExplanation& e, const Moment& now,
+                             const std::string& name) {
+    std::string text = "Job " + (name.empty() ? std::to_string(e.job) : name) + whose(e.budget, e.user) + " is running: " +
+                       (e.allocated ? "allocated" : "free") + ", " + gpus_text(e.gpus) +
+                       ", started " + people_when(e.started_at, now) + "\n";
     if (!e.allocated) {
         text += "It runs free: it is charged to nobody and may be ended at any second\n";
     } else if (e.protected_until == kNever) {
@@ -288,7 +292,7 @@ std::string preemption_text(const PreemptionRecord& r, const Moment& now) {
     if (r.contract_ended_at > 0) {
         text += "Its contract had ended " + people_when(r.contract_ended_at, now) + "\n";
     }
-    if (!r.level.empty()) {
+    if (!r.level.empty() && r.reason != to_text(TakeReason::free_run)) {
         const SideNumbers victim{r.victim_side, r.victim_charge_milli_hours,
                                  r.victim_funded_milli_hours};
         const SideNumbers claimant{r.claimant_side, r.claimant_charge_milli_hours,

@@ -11,9 +11,11 @@
 
 namespace tranche {
 
-// Several lines, each ended by a line break.
-std::string explanation_text(const PendingExplanation& explanation, const Moment& now);
-std::string explanation_text(const RunningExplanation& explanation, const Moment& now);
+// Several lines, each ended by a line break. `name` is how the job is called, "12_3"; empty: its id.
+std::string explanation_text(const PendingExplanation& explanation, const Moment& now,
+                             const std::string& name = {});
+std::string explanation_text(const RunningExplanation& explanation, const Moment& now,
+                             const std::string& name = {});
 std::string preemption_text(const PreemptionRecord& record, const Moment& now);
 
 // One sentence without a full stop: "the runs it could take are still under contract".

@@ -31,6 +31,9 @@ std::string people_ratio(std::optional<std::int64_t> ratio_milli) {
     if (!ratio_milli) {
         return "-";
     }
+    if (*ratio_milli > 0 && *ratio_milli < 100) {
+        return written("0.%03d", static_cast<int>(*ratio_milli));
+    }
     const std::int64_t hundredths = *ratio_milli / 10 + (*ratio_milli % 10 >= 5 ? 1 : 0);
     char text[32];
     std::snprintf(text, sizeof text, "%lld.%02lld", static_cast<long long>(hundredths / 100),

@@ -22,7 +22,7 @@ struct Moment {
 };
 
 std::string people_gpu_hours(std::int64_t milli_hours);             // "910.0"
-std::string people_ratio(std::optional<std::int64_t> ratio_milli);  // "0.81", "-" without one
+std::string people_ratio(std::optional<std::int64_t> ratio_milli);  // "0.81", "0.006", "-"
 std::string people_duration(std::int64_t seconds);                  // "25 min", "3 h 10 min"
 std::string people_when(std::int64_t at, const Moment& now);        // "in 25 min (14:05)"
 std::string people_clock(std::int64_t at, const Moment& now);       // "14:05", "Dec 02 14:05"
