@@ -33,10 +33,11 @@ std::string main_type(const gres_node_state_t& gpus) {
     return name;
 }
 
+// A node that does not respond, or is not known yet after a restart, is up until slurmctld says
+// DOWN: runs and plans on it stand. Nothing is placed there meanwhile, verify() sees to it.
 bool is_up(const node_record_t& node) {
     const node_record_t* pointer = &node;  // the macros take one
-    return !IS_NODE_DOWN(pointer) && !IS_NODE_UNKNOWN(pointer) && !IS_NODE_FUTURE(pointer) &&
-           !IS_NODE_NO_RESPOND(pointer) && !IS_NODE_REBOOT_ISSUED(pointer) &&
+    return !IS_NODE_DOWN(pointer) && !IS_NODE_FUTURE(pointer) && !IS_NODE_REBOOT_ISSUED(pointer) &&
            !IS_NODE_INVALID_REG(pointer);
 }
 
