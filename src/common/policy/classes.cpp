@@ -16,34 +16,34 @@ std::vector<bool> members_that_may_raise(const ClusterView& view, const Standing
     for (const PendingJob& job : view.pending) {
         has_pending[job.member] = true;
     }
-    return members_that_may_raise(has_pending, standings, settings, kind);
+    std::vector<UInt128> charges;
+    charges.reserve(standings.members.size());
+    for (const MemberStanding& member : standings.members) {
+        charges.push_back(member.charge_of(kind));
+    }
+    return members_that_may_raise(has_pending, charges, standings, settings);
 }
 
 std::vector<bool> members_that_may_raise(const std::vector<bool>& has_pending,
-                                         const Standings& standings, const Settings& settings,
-                                         RunKind kind, const std::vector<UInt128>* added) {
-    const std::size_t count = standings.members.size();
-    std::vector<bool> may(count, true);
+                                         const std::vector<UInt128>& charges,
+                                         const Standings& standings, const Settings& settings) {
+    std::vector<bool> may(charges.size(), true);
     if (settings.raised_share_ppm == 0) {
         return may;
     }
-    const auto charge_of = [&](MemberId m) {
-        return standings.members[m].charge_of(kind) +
-               (added != nullptr && kind == RunKind::allocated ? (*added)[m] : 0);
-    };
     std::vector<UInt128> sums(standings.budgets.size(), 0);
     std::vector<std::uint64_t> users(standings.budgets.size(), 0);
-    for (MemberId m = 0; m < count; ++m) {
-        const UInt128 charge = charge_of(m);
-        if (has_pending[m] || charge > 0) {
-            sums[standings.members[m].budget] += charge;
-            ++users[standings.members[m].budget];
+    for (MemberId m = 0; m < charges.size(); ++m) {
+        if (has_pending[m] || charges[m] > 0) {
+            const BudgetId budget = standings.members[m].budget;
+            sums[budget] += charges[m];
+            ++users[budget];
         }
     }
-    for (MemberId m = 0; m < count; ++m) {
-        if (const UInt128 charge = charge_of(m); charge > 0) {
+    for (MemberId m = 0; m < charges.size(); ++m) {
+        if (charges[m] > 0) {
             const BudgetId budget = standings.members[m].budget;
-            may[m] = compare_products(charge, static_cast<UInt128>(users[budget]) * kPpm,
+            may[m] = compare_products(charges[m], static_cast<UInt128>(users[budget]) * kPpm,
                                       sums[budget],
                                       static_cast<UInt128>(settings.raised_share_ppm)) <= 0;
         }

@@ -11,9 +11,11 @@
 namespace tranche {
 
 // It declares a minimum, its budget is funded and it costs something (DESIGN 2.2).
+inline bool is_allocated(const PendingJob& job, bool budget_is_funded) noexcept {
+    return job.governed && job.min_runtime_seconds > 0 && job.weight_milli > 0 && budget_is_funded;
+}
 inline bool is_allocated(const PendingJob& job, const Standings& standings) noexcept {
-    return job.governed && job.min_runtime_seconds > 0 && job.weight_milli > 0 &&
-           standings.funded(job.budget);
+    return is_allocated(job, standings.funded(job.budget));
 }
 
 // Small and short enough for the express lane, in its first run (DESIGN 2.6). The caps are apart.
@@ -28,12 +30,10 @@ inline bool fits_lane(const PendingJob& job, const Settings& settings) noexcept 
 // the mean of its budget's users who have charge or pending jobs (DESIGN 2.4).
 std::vector<bool> members_that_may_raise(const ClusterView& view, const Standings& standings,
                                          const Settings& settings, RunKind kind);
-// The same where it is known which members have pending jobs; `added` counts for allocated work
-// beside the standings, by member.
+// The same where it is known which members have pending jobs and what each one's charge is.
 std::vector<bool> members_that_may_raise(const std::vector<bool>& has_pending,
-                                         const Standings& standings, const Settings& settings,
-                                         RunKind kind,
-                                         const std::vector<UInt128>* added = nullptr);
+                                         const std::vector<UInt128>& charges,
+                                         const Standings& standings, const Settings& settings);
 
 inline TeamPriority effective_priority(TeamPriority asked, bool may_raise) noexcept {
     return asked > TeamPriority::normal && !may_raise ? TeamPriority::normal : asked;

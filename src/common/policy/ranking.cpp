@@ -101,6 +101,7 @@ struct RankNode {
 // DESIGN 2.4, with all state of one merge in the cache.
 class Ranker {
   public:
+    // `has_pending` (by member) and `added` must be complete when run() is called.
     Ranker(const ClusterView& view, const Standings& standings, const Settings& settings,
            const std::vector<bool>& has_pending, const Added& added, Basis basis)
         : view_(view),
@@ -112,39 +113,40 @@ class Ranker {
           available_gpus_(view.available_gpus()),
           window_seconds_(static_cast<std::uint64_t>(standings.window.length_seconds)) {
         nodes_.emplace_back();  // the root
-        node_by_budget_.assign(standings.budgets.size(), kNoId);
+        places_.resize(standings.budgets.size());
     }
-
-    void reserve(std::size_t jobs) { items_.reserve(jobs); }
 
     // All its pending tasks but the first `placed`.
     void add(std::uint32_t index, std::uint32_t placed) {
         const PendingJob& job = view_.pending[index];
-        std::uint32_t& node = node_by_budget_[job.budget];
-        if (node == kNoId) {
-            node = make_node(job.budget);
+        Place& place = places_[job.budget];
+        if (place.node == kNoId) {
+            place.node = make_node(job.budget);
+            place.pooled = standings_.budgets[job.budget].pooled;
         }
-        ++nodes_[node].count;
-        const bool pooled = standings_.budgets[job.budget].pooled;
-        TeamPriority priority = job.team_priority;
-        if (priority > TeamPriority::normal && !pooled && settings_.raised_share_ppm != 0) {
-            if (raised_.empty()) {
-                raised_ = members_that_may_raise(
-                    has_pending_, standings_, settings_, basis_.kind,
-                    added_.members.empty() ? nullptr : &added_.members);
-            }
-            priority = effective_priority(priority, raised_[job.member]);
-        }
-        const std::uint64_t group =
-            std::uint64_t{3U - static_cast<std::uint8_t>(priority)} << 32 |
-            (pooled ? 0 : job.member);
-        items_.push_back({group, job.nice, job.first_submit_at, job.order_key(), index, node, placed});
+        ++place.jobs;
+        Item& item = items_.emplace_back();
+        // Urgent first, then by member; a pooled budget's members are not told apart.
+        item.group = group_of(job.team_priority, place.pooled ? 0 : job.member);
+        item.nice = job.nice;
+        item.first_submit_at = job.first_submit_at;
+        item.order = job.order_key();
+        item.amount = amount_of(job);
+        item.job = index;
+        item.budget = job.budget;
+        item.placed = placed;
+        item.tasks = job.tasks;
+        item.single_tasks = single_tasks(job);
+        item.counts = job.block == StartBlock::none;
+        raises_ = raises_ || (job.team_priority > TeamPriority::normal && !place.pooled);
     }
 
     void run(Band band, std::vector<RankedEntry>& out) {
         if (items_.empty()) {
             return;
         }
+        sum_charges();
+        lower_those_above_their_share();
         sort_into_budgets();
         for (std::uint32_t n = 1; n < nodes_.size(); ++n) {
             if (nodes_[n].children.empty()) {
@@ -172,13 +174,17 @@ class Ranker {
 
   private:
     struct Item {
-        std::uint64_t group;  // urgent first, then by member (0 for all in a pooled budget)
-        std::int64_t nice;
-        std::int64_t first_submit_at;
-        std::uint64_t order;
-        std::uint32_t job;
-        std::uint32_t node;
-        std::uint32_t placed;
+        std::uint64_t group = 0;
+        std::int64_t nice = 0;
+        std::int64_t first_submit_at = 0;
+        std::uint64_t order = 0;
+        std::uint64_t amount = 0;  // of one task
+        std::uint32_t job = 0;
+        BudgetId budget = 0;
+        std::uint32_t placed = 0;
+        std::uint32_t tasks = 0;
+        std::uint32_t single_tasks = 0;
+        bool counts = true;
 
         bool operator<(const Item& other) const noexcept {
             if (group != other.group) {
@@ -201,6 +207,12 @@ class Ranker {
         std::uint32_t tasks;
         std::uint32_t node;
         bool counts;
+    };
+    // Where a budget's jobs go.
+    struct Place {
+        std::uint32_t node = kNoId;
+        std::uint32_t jobs = 0;
+        bool pooled = false;
     };
     struct User {
         UInt128 charge;
@@ -226,7 +238,6 @@ class Ranker {
                 const SideStanding& standing = standings_.sides[side];
                 RankNode node;
                 node.side = side;
-                node.charge = standing.charge_of(basis_.kind) + added_to(side);
                 // Among free jobs, budgets without shares today come last (DESIGN 2.4).
                 node.entitlement = basis_.kind == RunKind::allocated || standing.shares > 0
                                        ? standing.entitlement
@@ -243,46 +254,81 @@ class Ranker {
         return at;
     }
 
-    UInt128 added_to(SideId side) const noexcept {
-        return basis_.kind == RunKind::allocated ? added_.to_side(side) : 0;
+    static std::uint64_t group_of(TeamPriority priority, MemberId member) noexcept {
+        return std::uint64_t{3U - static_cast<std::uint8_t>(priority)} << 32 | member;
     }
 
-    // By budget, the order of input kept: then each budget's items are sorted where they lie.
+    void sum_charges() {
+        const bool allocated = basis_.kind == RunKind::allocated;
+        for (std::size_t n = 1; n < nodes_.size(); ++n) {
+            RankNode& node = nodes_[n];
+            node.charge = standings_.sides[node.side].charge_of(basis_.kind) +
+                          (allocated ? added_.to_side(node.side) : 0);
+        }
+        member_charges_.resize(standings_.members.size());
+        for (MemberId m = 0; m < member_charges_.size(); ++m) {
+            member_charges_[m] = standings_.members[m].charge_of(basis_.kind) +
+                                 (allocated ? added_.to_member(m) : 0);
+        }
+    }
+
+    void lower_those_above_their_share() {
+        if (!raises_ || settings_.raised_share_ppm == 0) {
+            return;
+        }
+        const std::vector<bool> raised =
+            members_that_may_raise(has_pending_, member_charges_, standings_, settings_);
+        for (Item& item : items_) {
+            const auto member = static_cast<MemberId>(item.group);
+            if (!places_[item.budget].pooled && !raised[member]) {
+                item.group = std::max(item.group, group_of(TeamPriority::normal, member));
+            }
+        }
+    }
+
+    // By budget: each budget's items will be sorted where they lie.
     void sort_into_budgets() {
         std::uint32_t sum = 0;
-        for (RankNode& node : nodes_) {
-            node.first = sum;
-            sum += node.count;
+        for (Place& place : places_) {
+            if (place.node != kNoId) {
+                nodes_[place.node].first = sum;
+                nodes_[place.node].count = place.jobs;
+                sum += place.jobs;
+                place.jobs = sum - place.jobs;  // from now on: where its next one goes
+            }
         }
         sorted_.resize(items_.size());
-        std::vector<std::uint32_t> next(nodes_.size());
-        for (std::size_t n = 0; n < nodes_.size(); ++n) {
-            next[n] = nodes_[n].first;
-        }
         for (const Item& item : items_) {
-            sorted_[next[item.node]++] = item;
+            sorted_[places_[item.budget].jobs++] = item;
         }
         placements_.reserve(items_.size());
         amounts_.reserve(items_.size());
     }
 
-    std::uint32_t expanded_tasks(const PendingJob& job) const {
+    // How many of its tasks are looked at one by one: one more than the cluster could hold.
+    std::uint32_t single_tasks(const PendingJob& job) const {
+        if (job.tasks == 1) {
+            return 1;
+        }
         const std::int64_t each = std::max<std::int64_t>(job.shape.gpus, 1);
         return static_cast<std::uint32_t>(
             std::min<std::int64_t>(available_gpus_ / each + 1, job.tasks));
     }
 
-    // What the placement counts, without the window's length; far beyond any cluster it saturates.
-    std::uint64_t amount_of(const PendingJob& job, std::uint32_t tasks) const {
+    static std::uint64_t saturated(UInt128 amount) noexcept {
+        return (amount >> 64) != 0 ? ~std::uint64_t{0} : static_cast<std::uint64_t>(amount);
+    }
+
+    // What one task counts, without the window's length; far beyond any cluster it saturates.
+    std::uint64_t amount_of(const PendingJob& job) const {
         if (job.block != StartBlock::none) {
             return 0;
         }
         const std::int64_t seconds = basis_.kind != RunKind::allocated ? kFreeJobSeconds
                                      : basis_.commitments              ? job.contract_seconds()
                                                                        : 0;
-        const UInt128 amount = static_cast<UInt128>(std::max<std::int64_t>(seconds, 0)) *
-                               static_cast<UInt128>(job.weight_milli) * tasks;
-        return (amount >> 64) != 0 ? ~std::uint64_t{0} : static_cast<std::uint64_t>(amount);
+        return saturated(static_cast<UInt128>(std::max<std::int64_t>(seconds, 0)) *
+                         static_cast<UInt128>(job.weight_milli));
     }
 
     UInt128 times_window(std::uint64_t amount) const noexcept {
@@ -321,17 +367,17 @@ class Ranker {
                 }
                 User& user = users_[best];
                 const Item& item = sorted_[user.next];
-                const PendingJob& job = view_.pending[item.job];
                 const std::uint32_t tasks =
-                    user.task >= expanded_tasks(job) ? job.tasks - user.task : 1;
-                const std::uint64_t amount = amount_of(job, tasks);
-                placements_.push_back({charge, item.job, user.task, tasks, n,
-                                       job.block == StartBlock::none});
+                    user.task >= item.single_tasks ? item.tasks - user.task : 1;
+                const std::uint64_t amount =
+                    tasks == 1 ? item.amount
+                               : saturated(static_cast<UInt128>(item.amount) * tasks);
+                placements_.push_back({charge, item.job, user.task, tasks, n, item.counts});
                 amounts_.push_back(amount);
                 charge += times_window(amount);
                 user.charge += times_window(amount);
                 user.task += tasks;
-                if (user.task >= job.tasks) {
+                if (user.task >= item.tasks) {
                     if (++user.next == user.end) {
                         std::swap(users_[best], users_[--active]);
                     } else {
@@ -351,13 +397,8 @@ class Ranker {
             ++u;
         }
         if (u == users_.size()) {
-            const bool pooled = standings_.budgets[nodes_[n].side / 2].pooled;
-            UInt128 charge = 0;
-            if (!pooled) {
-                charge = standings_.members[member].charge_of(basis_.kind) +
-                         (basis_.kind == RunKind::allocated ? added_.to_member(member) : 0);
-            }
-            users_.push_back({charge, member, 0, 0, 0});
+            const bool pooled = places_[nodes_[n].side / 2].pooled;
+            users_.push_back({pooled ? 0 : member_charges_[member], member, 0, 0, 0});
         }
         std::swap(users_[active], users_[u]);
         users_[active].next = from;
@@ -469,9 +510,11 @@ class Ranker {
     const Basis basis_;
     const std::int64_t available_gpus_;
     const std::uint64_t window_seconds_;
-    std::vector<bool> raised_;  // by member; empty: not needed yet
+    bool raises_ = false;  // somebody asks for more than normal
     std::vector<RankNode> nodes_;
-    std::vector<std::uint32_t> node_by_budget_, node_by_side_;
+    std::vector<Place> places_;  // by budget
+    std::vector<std::uint32_t> node_by_side_;
+    std::vector<UInt128> member_charges_;
     std::vector<Item> items_, sorted_;
     std::vector<Placement> placements_;
     std::vector<std::uint64_t> amounts_;  // beside placements_
@@ -518,40 +561,50 @@ std::vector<RankedEntry> rank_queue(const ClusterView& view, const Standings& st
         out.push_back(entry);
     };
 
-    enum class Kind : std::uint8_t { allocated, unallocated, outside, placed };
-    std::vector<Kind> kinds(view.pending.size());
     std::vector<bool> has_pending(standings.members.size(), false);
+    const auto ranker_of = [&](RunKind kind) {
+        return Ranker(view, standings, settings, has_pending, added, {kind, settings.commitments});
+    };
+    Ranker allocated = ranker_of(RunKind::allocated);
+    Ranker unallocated = ranker_of(RunKind::unallocated);
+    Ranker outside = ranker_of(RunKind::outside);
     std::vector<std::uint32_t> express;
-    std::size_t counts[4] = {};
+    std::vector<bool> funded(standings.budgets.size());
+    for (BudgetId b = 0; b < funded.size(); ++b) {
+        funded[b] = standings.funded(b);
+    }
+    std::unordered_map<JobId, std::uint32_t> planned;  // index of each claimant
+    for (const Plan& plan : view.plans) {
+        planned.emplace(plan.claimant, kNoId);
+    }
     for (std::uint32_t i = 0; i < view.pending.size(); ++i) {
         const PendingJob& job = view.pending[i];
-        kinds[i] = !job.governed                  ? Kind::outside
-                   : is_allocated(job, standings) ? Kind::allocated
-                                                  : Kind::unallocated;
-        ++counts[static_cast<std::size_t>(kinds[i])];
         has_pending[job.member] = true;
-        if (kinds[i] == Kind::allocated && job.block == StartBlock::none &&
-            fits_lane(job, settings)) {
+        if (!planned.empty()) {
+            if (const auto plan = planned.find(job.id); plan != planned.end()) {
+                plan->second = i;
+                continue;
+            }
+        }
+        if (!job.governed) {
+            outside.add(i, 0);
+        } else if (!is_allocated(job, funded[job.budget])) {
+            unallocated.add(i, 0);
+        } else if (job.block == StartBlock::none && fits_lane(job, settings)) {
             express.push_back(i);
+        } else {
+            allocated.add(i, 0);
         }
     }
-    if (!view.plans.empty()) {
-        std::unordered_map<JobId, std::uint32_t> by_id;
-        for (std::uint32_t i = 0; i < view.pending.size(); ++i) {
-            by_id.emplace(view.pending[i].id, i);
-        }
-        for (const Plan& plan : view.plans) {
-            if (const auto it = by_id.find(plan.claimant);
-                it != by_id.end() && kinds[it->second] != Kind::placed) {
-                kinds[it->second] = Kind::placed;
-                put(it->second, view.pending[it->second].tasks, Band::plan);
-            }
+    for (const Plan& plan : view.plans) {
+        if (std::uint32_t& index = planned[plan.claimant]; index != kNoId) {
+            put(index, view.pending[index].tasks, Band::plan);
+            index = kNoId;
         }
     }
 
     // Express jobs stand by first submission and count on their sides before the others. The caps
     // are counted on as they are placed: what is over them stands among the ordinary jobs.
-    std::unordered_map<std::uint32_t, std::uint32_t> express_tasks;
     if (!express.empty()) {
         ExpressLane lane(view, standings, settings);
         std::sort(express.begin(), express.end(), [&](std::uint32_t a, std::uint32_t b) {
@@ -563,18 +616,16 @@ std::vector<RankedEntry> rank_queue(const ClusterView& view, const Standings& st
             const PendingJob& job = view.pending[index];
             const std::string& user = standings.members[job.member].user;
             std::uint32_t tasks = 0;
-            while (kinds[index] == Kind::allocated && tasks < job.tasks &&
-                   lane.check(user, job.shape.gpus) == ExpressCap::none) {
+            while (tasks < job.tasks && lane.check(user, job.shape.gpus) == ExpressCap::none) {
                 lane.add(user, job.shape.gpus);
                 ++tasks;
+            }
+            if (tasks < job.tasks) {
+                allocated.add(index, tasks);
             }
             if (tasks == 0) {
                 continue;
             }
-            if (tasks == job.tasks) {
-                kinds[index] = Kind::placed;
-            }
-            express_tasks.emplace(index, tasks);
             put(index, tasks, Band::express);
             if (settings.commitments) {
                 const UInt128 amount = standings.window.at_weight_one(job.contract_seconds()) *
@@ -587,24 +638,9 @@ std::vector<RankedEntry> rank_queue(const ClusterView& view, const Standings& st
         }
     }
 
-    const auto rank_kind = [&](Kind kind, RunKind basis, Band band) {
-        if (counts[static_cast<std::size_t>(kind)] == 0) {
-            return;
-        }
-        Ranker ranker(view, standings, settings, has_pending, added,
-                      {basis, settings.commitments});
-        ranker.reserve(counts[static_cast<std::size_t>(kind)]);
-        for (std::uint32_t i = 0; i < view.pending.size(); ++i) {
-            if (kinds[i] == kind) {
-                const auto before = express_tasks.find(i);
-                ranker.add(i, before == express_tasks.end() ? 0 : before->second);
-            }
-        }
-        ranker.run(band, out);
-    };
-    rank_kind(Kind::allocated, RunKind::allocated, Band::allocated);
-    rank_kind(Kind::unallocated, RunKind::unallocated, Band::unallocated);
-    rank_kind(Kind::outside, RunKind::outside, Band::unallocated);
+    allocated.run(Band::allocated, out);
+    unallocated.run(Band::unallocated, out);
+    outside.run(Band::unallocated, out);
     return out;
 }
 
