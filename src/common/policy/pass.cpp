@@ -320,7 +320,7 @@ class Pass {
         const Claimant claimant{&job, priority, express};
         std::vector<VictimCandidate> candidates;
         std::vector<TakeVerdict> verdicts;
-        bool ratio = false, contract = false;
+        bool ratio = false, contract = false, own = false;
         for (std::uint32_t r = 0; r < view_.runs.size(); ++r) {
             const Run& run = view_.runs[r];
             if (taken(r) || !on_suitable_node(run, job.shape)) {
@@ -337,6 +337,8 @@ class Pass {
                 verdicts.push_back(take);
             } else if (take.reason == TakeReason::ratio_too_large) {
                 ratio = true;
+            } else if (take.reason == TakeReason::same_budget) {
+                own = true;
             } else if (take.reason == TakeReason::under_contract &&
                        take.not_before < refusal.next_change_at &&
                        may_take(claimant, victim, standings_, settings_, view_.now,
@@ -348,6 +350,7 @@ class Pass {
         }
         refusal.reason = contract ? WaitReason::contracts
                          : ratio  ? WaitReason::ratio
+                         : own    ? WaitReason::own_budget
                                   : WaitReason::room;
         std::optional<VictimChoice> choice;
         if (!candidates.empty()) {
@@ -489,6 +492,8 @@ std::string_view to_text(WaitReason reason) noexcept {
             return "contracts";
         case WaitReason::ratio:
             return "ratio";
+        case WaitReason::own_budget:
+            return "own-budget";
         case WaitReason::room_coming:
             return "room-coming";
         case WaitReason::room:

@@ -34,6 +34,7 @@ enum class WaitReason : std::uint8_t {
     idle_gpus,          // free work: waits until GPUs are idle
     contracts,          // the runs it could take are still under contract
     ratio,              // runs are over their contract, but its side has used too much
+    own_budget,         // runs are over their contract, but they are its own budget's
     room_coming,        // runs that leave already make room for it
     room,               // nothing it could take makes enough room
     headroom,           // only MaxProtectedFraction is in the way

@@ -118,6 +118,9 @@ std::string wait_reason_text(WaitReason reason) {
             return "the runs it could take are still under contract";
         case WaitReason::ratio:
             return "runs are over their contract, but its side has used too much";
+        case WaitReason::own_budget:
+            return "only runs of its own budget are over their contract, and these stay "
+                   "(PreemptWithinBudget)";
         case WaitReason::room_coming:
             return "runs that leave already make room for it";
         case WaitReason::room:
