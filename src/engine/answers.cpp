@@ -591,10 +591,17 @@ Json answer_running(const EngineView& view, const Viewer& viewer, const JobFilte
         RunningExplanation explanation = explainer.explain(i);
         sight.hide(explanation);
         Json row = card_row(*card);
-        row.set("express", run.express).set("time_limit_seconds",
-                                            run.time_limit_seconds == kNever
-                                                ? Json()
-                                                : Json::integer(run.time_limit_seconds));
+        row.set("kind", run.kind == RunKind::allocated     ? "allocated"
+                        : run.kind == RunKind::unallocated ? "free"
+                                                           : "outside")
+            .set("express", run.express)
+            .set("gpus", run.gpus)
+            .set("weight", Json::thousandths(run.weight_milli))
+            .set("started_at", run.started_at);
+        set_instant(row, "protected_until", explanation.protected_until);
+        if (run.time_limit_seconds != kNever) {
+            row.set("time_limit_seconds", run.time_limit_seconds);
+        }
         set_where(row, view, run);
         levels.set(row, run.budget);
         jobs.append(row.set("outlook", to_json(explanation)));
@@ -689,10 +696,11 @@ Json answer_health(const EngineView& view) {
         .set("running_jobs", static_cast<std::int64_t>(view.view.runs.size()))
         .set("plans", static_cast<std::int64_t>(view.view.plans.size()))
         .set("budgets", static_cast<std::int64_t>(view.tree->budgets().size()))
-        .set("preemptions", health.preemptions)
-        .set("preemptions_wasted", health.wasted)
-        .set("preemptions_overtaken", health.overtaken)
-        .set("preemptions_claimant_left", health.claimant_left)
+        .set("preemptions", Json::object()
+                                .set("total", health.preemptions)
+                                .set("wasted", health.wasted)
+                                .set("overtaken", health.overtaken)
+                                .set("claimant_left", health.claimant_left))
         .set("grace_delays_milliseconds", delays)
         .set("dry_run", view.settings->dry_run)
         .set("complaints", Json::texts(health.complaints))

@@ -218,9 +218,8 @@ int show_running(const CommandLine& line, const TableStyle& style) {
     std::vector<std::vector<std::string>> cells;
     for (const Json& row : rows_of(answer->at("jobs"))) {
         const RunningExplanation e = running_explanation_from_json(row.at("outlook"));
-        const std::string of_class = !e.allocated                        ? "free"
-                                     : row.at("express").as_boolean()    ? "express"
-                                                                         : "allocated";
+        const std::string of_class =
+            row.at("express").as_boolean() ? "express" : row.at("kind").as_text();
         std::vector<std::string> cell_row = {job_text(row),
                                              row.at("user").as_text(),
                                              e.budget,
@@ -294,6 +293,9 @@ int show_health(const CommandLine& line, const TableStyle& style) {
     const auto number = [&](const char* key) {
         return std::to_string(health.at(key).as_integer());
     };
+    const auto preempted = [&](const char* key) {
+        return std::to_string(health.at("preemptions").at(key).as_integer());
+    };
     std::vector<std::vector<std::string>> rows = {
         {"cluster", health.at("cluster").as_text()},
         {"started", people_when(health.at("started_at").as_integer(), now)},
@@ -307,9 +309,9 @@ int show_health(const CommandLine& line, const TableStyle& style) {
         {"database", std::string(health.at("database_ok").as_boolean() ? "ok" : "NOT WRITTEN") +
                          ", " + health.at("database").as_text() + ", " + number("open_runs") +
                          " open runs"},
-        {"preemptions", number("preemptions") + "; wasted " + number("preemptions_wasted") +
-                            ", overtaken " + number("preemptions_overtaken") +
-                            ", claimant left " + number("preemptions_claimant_left")},
+        {"preemptions", preempted("total") + "; wasted " + preempted("wasted") + ", overtaken " +
+                            preempted("overtaken") + ", claimant left " +
+                            preempted("claimant_left")},
         {"faults", number("faults") + (health.at("last_fault").as_text().empty()
                                            ? ""
                                            : ", the last: " + health.at("last_fault").as_text())}};
