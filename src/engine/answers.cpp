@@ -24,8 +24,12 @@ Json heading(const EngineView& view) {
 }
 
 ExplainInput input_of(const EngineView& view) {
-    return {view.view,      view.ranking, view.standings, *view.settings,
-            view.available_weight_milli, &view.pass.verdicts};
+    return {view.view,
+            view.ranking,
+            view.standings,
+            *view.settings,
+            view.available_weight_milli,
+            &view.pass.verdicts};
 }
 
 // What of the view one viewer may see.
@@ -55,8 +59,7 @@ class Sight {
     bool job(const JobCard& card) const { return sees_all_jobs() || card.uid == viewer_.uid; }
     bool job_of(const std::string& user) const { return sees_all_jobs() || user == viewer_.user; }
     bool budget(const std::string& name) const {
-        return sees_all_budgets() ||
-               std::find(own_.begin(), own_.end(), name) != own_.end() ||
+        return sees_all_budgets() || std::find(own_.begin(), own_.end(), name) != own_.end() ||
                std::any_of(managed_.begin(), managed_.end(), [&](const std::string& above) {
                    return name == above || view_.tree->is_below(name, above);
                });
@@ -274,9 +277,7 @@ class TreeRows {
         return rows_;
     }
 
-    Json one(const Budget& budget) {
-        return row_of(budget, view_.tree->depth(budget.name));
-    }
+    Json one(const Budget& budget) { return row_of(budget, view_.tree->depth(budget.name)); }
 
   private:
     bool used(SideId side) const {
@@ -301,14 +302,12 @@ class TreeRows {
     void set_numbers(Json& row, SideId side) {
         const std::uint64_t fraction =
             side == 2 * kRootId ? kFractionOne : fraction_today(view_.standings, side);
-        row.set("funded_fraction",
-                Json::thousandths(static_cast<std::int64_t>((fraction * 1000 + kFractionOne / 2) >>
-                                                            kFractionBits)))
-            .set("funded_gpus",
-                 Json::thousandths(static_cast<std::int64_t>(
-                     static_cast<UInt128>(fraction) *
-                         static_cast<UInt128>(view_.view.available_gpus()) * 1000 >>
-                     kFractionBits)));
+        row.set("funded_fraction", Json::thousandths(static_cast<std::int64_t>(
+                                       (fraction * 1000 + kFractionOne / 2) >> kFractionBits)))
+            .set("funded_gpus", Json::thousandths(static_cast<std::int64_t>(
+                                    static_cast<UInt128>(fraction) *
+                                        static_cast<UInt128>(view_.view.available_gpus()) * 1000 >>
+                                    kFractionBits)));
         set_side_numbers(row, view_, side);
         set_load(row, loads_[side]);
     }

@@ -186,8 +186,7 @@ class Service::State {
                 const std::lock_guard lock(state->mutex_);
                 ++state->workers_left_;
             }
-            state->workers_.push_back(
-                quiet_thread("tranche-answer", [state] { state->work(); }));
+            state->workers_.push_back(quiet_thread("tranche-answer", [state] { state->work(); }));
         }
         return status;
     }
@@ -246,8 +245,8 @@ class Service::State {
                 if (!listener_.open() && real_milliseconds() >= listen_again_at) {
                     listen_again_at = real_milliseconds() + kListenAgainMilliseconds;
                     if (try_to_listen().ok()) {
-                        log(Host::LogLevel::info, "the query service listens on port " +
-                                                      std::to_string(port()));
+                        log(Host::LogLevel::info,
+                            "the query service listens on port " + std::to_string(port()));
                     }
                 }
                 poll_once();
@@ -619,8 +618,8 @@ class Service::State {
         return encoded(munge, reply, *request, uid, counted_uid);
     }
 
-    std::string encoded(Munge& munge, const Reply& reply, const Request& request,
-                        std::uint32_t uid, const std::optional<std::uint32_t>& counted_uid) {
+    std::string encoded(Munge& munge, const Reply& reply, const Request& request, std::uint32_t uid,
+                        const std::optional<std::uint32_t>& counted_uid) {
         std::string text = reply_text(reply);
         if (text.size() > kLongestReplyBytes) {
             text = reply_text({false, Json(),
@@ -693,8 +692,7 @@ class Service::State {
         }
         if (!viewer.is_operator) {
             viewer.jobs_private = source_->is_private("jobs");
-            viewer.usage_private =
-                source_->is_private("usage") || source_->is_private("accounts");
+            viewer.usage_private = source_->is_private("usage") || source_->is_private("accounts");
         }
         return call(viewer, encoded_at, request);
     }
@@ -720,8 +718,9 @@ class Service::State {
                 return answer_health(*view);
             }
             if (!viewer.is_operator && viewer.usage_private) {
-                return Error{"PrivateData keeps the whole tree from you; sbudget show tree shows "
-                             "your part"};
+                return Error{
+                    "PrivateData keeps the whole tree from you; sbudget show tree shows "
+                    "your part"};
             }
             return budgets_to_json(*view->tree);
         }

@@ -27,8 +27,7 @@ class ServiceSource {
   public:
     virtual ~ServiceSource() = default;
     virtual std::shared_ptr<const EngineView> view() const = 0;
-    virtual Result<EditOutcome> edit(const Actor& actor, const BudgetEdit& edit,
-                                     bool only_try) = 0;
+    virtual Result<EditOutcome> edit(const Actor& actor, const BudgetEdit& edit, bool only_try) = 0;
     virtual Result<std::vector<EditRecord>> edits(std::size_t most) = 0;
     virtual Result<std::vector<PreemptionRecord>> preemptions(std::int64_t from, std::int64_t to,
                                                               std::size_t most) = 0;
@@ -41,11 +40,11 @@ class ServiceSource {
 };
 
 struct ServiceLimits {
-    std::int64_t request_milliseconds = 5000;      // for a whole request to arrive
-    std::int64_t stalled_milliseconds = 5000;      // of a reply that nobody takes
-    std::int64_t reply_milliseconds = 120000;      // for a whole reply to be taken
-    std::size_t clients = 128;                     // at once, in any state
-    std::size_t clients_per_user = 8;              // once it is known who asks
+    std::int64_t request_milliseconds = 5000;  // for a whole request to arrive
+    std::int64_t stalled_milliseconds = 5000;  // of a reply that nobody takes
+    std::int64_t reply_milliseconds = 120000;  // for a whole reply to be taken
+    std::size_t clients = 128;                 // at once, in any state
+    std::size_t clients_per_user = 8;          // once it is known who asks
     std::size_t workers = 3;
     std::size_t waiting_reply_bytes = std::size_t{256} << 20;  // encoded, not yet taken
 };

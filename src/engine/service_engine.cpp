@@ -13,9 +13,7 @@ class EngineSource : public ServiceSource {
     Result<EditOutcome> edit(const Actor& actor, const BudgetEdit& edit, bool only_try) override {
         return engine_.edit(actor, edit, only_try);
     }
-    Result<std::vector<EditRecord>> edits(std::size_t most) override {
-        return engine_.edits(most);
-    }
+    Result<std::vector<EditRecord>> edits(std::size_t most) override { return engine_.edits(most); }
     Result<std::vector<PreemptionRecord>> preemptions(std::int64_t from, std::int64_t to,
                                                       std::size_t most) override {
         return engine_.preemptions(from, to, most);

@@ -51,19 +51,19 @@ Result<CommandLine> parse_command_line(const CommandTable& table, int count, cha
             const std::string word =
                 optind > 0 && optind <= count ? arguments[optind - 1] : std::string();
             const bool is_long = word.starts_with("--");
-            const std::string shown =
-                is_long ? word : std::string("-") + static_cast<char>(optopt);
+            const std::string shown = is_long ? word : std::string("-") + static_cast<char>(optopt);
             return Error{(code == ':' ? "option " + quoted(shown) + " needs a value"
-                                      : "option " + quoted(shown) + " is not known or takes no "
-                                                                    "value") +
+                                      : "option " + quoted(shown) +
+                                            " is not known or takes no "
+                                            "value") +
                          "; " + table.name + " --help lists what is"};
         }
-        const auto row = std::find_if(table.options.begin(), table.options.end(),
-                                      [&](const OptionRow& each) {
-                                          const auto index = &each - table.options.data();
-                                          return code == kFirstLongOnly + index ||
-                                                 (each.letter != '\0' && code == each.letter);
-                                      });
+        const auto row =
+            std::find_if(table.options.begin(), table.options.end(), [&](const OptionRow& each) {
+                const auto index = &each - table.options.data();
+                return code == kFirstLongOnly + index ||
+                       (each.letter != '\0' && code == each.letter);
+            });
         line.options[row->name] = optarg != nullptr && row->value != nullptr ? optarg : "";
     }
     for (int i = optind; i < count; ++i) {
@@ -75,8 +75,8 @@ Result<CommandLine> parse_command_line(const CommandTable& table, int count, cha
 std::string usage_text(const CommandTable& table) {
     std::string text;
     for (const char* usage : table.usages) {
-        text += (text.empty() ? "Usage: " : "       ") + std::string(table.name) + " " + usage +
-                "\n";
+        text +=
+            (text.empty() ? "Usage: " : "       ") + std::string(table.name) + " " + usage + "\n";
     }
     return text;
 }

@@ -105,9 +105,9 @@ std::vector<Column> edit_columns() {
             {"name", "BUDGET", false, text_at("budget")},
             {"field", "FIELD", false,
              [](const Json& row) {
-                 return row.at("field").as_text() != "budget"       ? row.at("field").as_text()
-                        : row.at("before").as_text().empty() ? std::string("added")
-                                                             : std::string("deleted");
+                 return row.at("field").as_text() != "budget" ? row.at("field").as_text()
+                        : row.at("before").as_text().empty()  ? std::string("added")
+                                                              : std::string("deleted");
              }},
             {"before", "BEFORE", false, text_at("before")},
             {"after", "AFTER", false, text_at("after")},
@@ -123,24 +123,23 @@ std::vector<Column> preemption_columns() {
                        : numbers.at("name").as_text() + " " + ratio_cell(numbers);
         };
     };
-    return {
-        {"time", "TIME", false, [](const Json& row) { return instant_at(row, "planned_at"); }},
-        {"victim", "VICTIM", true, number_at("victim_job_id")},
-        {"victim_budget", "BUDGET", false, text_at("victim_budget")},
-        {"victim_user", "USER", false, text_at("victim_user")},
-        {"contract_ended", "CONTRACT_ENDED", false,
-         [](const Json& row) { return instant_at(row, "contract_ended_at"); }},
-        {"claimant", "CLAIMANT", true, number_at("claimant_job_id")},
-        {"claimant_budget", "BY_BUDGET", false, text_at("claimant_budget")},
-        {"claimant_user", "BY_USER", false, text_at("claimant_user")},
-        {"reason", "REASON", false, text_at("reason")},
-        {"level", "BELOW", false, text_at("level")},
-        {"victim_side", "VICTIM_SIDE", false, side("victim_side")},
-        {"claimant_side", "CLAIMANT_SIDE", false, side("claimant_side")},
-        {"nodes", "NODES", false, text_at("nodes")},
-        {"started", "STARTED", false,
-         [](const Json& row) { return instant_at(row, "claimant_started_at"); }},
-        {"outcome", "OUTCOME", false, text_at("outcome")}};
+    return {{"time", "TIME", false, [](const Json& row) { return instant_at(row, "planned_at"); }},
+            {"victim", "VICTIM", true, number_at("victim_job_id")},
+            {"victim_budget", "BUDGET", false, text_at("victim_budget")},
+            {"victim_user", "USER", false, text_at("victim_user")},
+            {"contract_ended", "CONTRACT_ENDED", false,
+             [](const Json& row) { return instant_at(row, "contract_ended_at"); }},
+            {"claimant", "CLAIMANT", true, number_at("claimant_job_id")},
+            {"claimant_budget", "BY_BUDGET", false, text_at("claimant_budget")},
+            {"claimant_user", "BY_USER", false, text_at("claimant_user")},
+            {"reason", "REASON", false, text_at("reason")},
+            {"level", "BELOW", false, text_at("level")},
+            {"victim_side", "VICTIM_SIDE", false, side("victim_side")},
+            {"claimant_side", "CLAIMANT_SIDE", false, side("claimant_side")},
+            {"nodes", "NODES", false, text_at("nodes")},
+            {"started", "STARTED", false,
+             [](const Json& row) { return instant_at(row, "claimant_started_at"); }},
+            {"outcome", "OUTCOME", false, text_at("outcome")}};
 }
 
 // format= with widths as sacctmgr has them, or the default's names.
@@ -171,8 +170,7 @@ Result<std::string> table_of(const std::vector<Column>& columns, const Json& row
         if (percent != std::string::npos) {
             width = static_cast<std::size_t>(std::abs(std::atoi(word.c_str() + percent + 1)));
             if (width == 0 || width > 1000) {
-                return Error{"width of column " + quoted(word) +
-                             " is not a number from 1 to 1000"};
+                return Error{"width of column " + quoted(word) + " is not a number from 1 to 1000"};
             }
         }
         heads.push_back({it->head, it->right, width});
@@ -208,10 +206,10 @@ bool is_one_of(const std::vector<std::string>& wanted, const std::string& text) 
 
 int show(const CommandLine& line, const BudgetCommand& command) {
     const bool of_budgets = command.verb == Verb::show_tree || command.verb == Verb::show_budget;
-    const char* method = of_budgets                      ? "tree"
+    const char* method = of_budgets                        ? "tree"
                          : command.verb == Verb::show_edit ? "edits"
                                                            : "preemptions";
-    const char* list_key = of_budgets                      ? "budgets"
+    const char* list_key = of_budgets                        ? "budgets"
                            : command.verb == Verb::show_edit ? "edits"
                                                              : "preemptions";
     const auto answer = ask_controller(line, method, Json::object());
@@ -262,19 +260,19 @@ int show(const CommandLine& line, const BudgetCommand& command) {
     if (asked.empty()) {
         switch (command.verb) {
             case Verb::show_tree:
-                asked = {"name",  "shares",  "fraction", "funded_gpus", "used",
+                asked = {"name",   "shares", "fraction", "funded_gpus", "used",
                          "funded", "ratio",  "running",  "pending"};
                 break;
             case Verb::show_budget:
-                asked = {"name", "parent", "shares", "own_shares", "sharing", "accounts", "users",
-                         "managers"};
+                asked = {"name",    "parent",   "shares", "own_shares",
+                         "sharing", "accounts", "users",  "managers"};
                 break;
             case Verb::show_edit:
                 asked = {"time", "user", "name", "field", "before", "after", "reason"};
                 break;
             default:
-                asked = {"time",     "victim", "victim_budget", "claimant", "claimant_budget",
-                         "reason",   "level",  "victim_side",   "claimant_side", "started",
+                asked = {"time",   "victim", "victim_budget", "claimant",      "claimant_budget",
+                         "reason", "level",  "victim_side",   "claimant_side", "started",
                          "outcome"};
         }
     }

@@ -20,25 +20,14 @@ constexpr Word kVerbs[] = {{"add", "add"},       {"create", "add"},    {"modify"
                            {"delete", "delete"}, {"remove", "delete"}, {"move", "move"},
                            {"show", "show"},     {"list", "show"},     {"dump", "dump"},
                            {"load", "load"}};
-constexpr Word kEntities[] = {{"tree", "tree"},
-                              {"budget", "budget"},
-                              {"budgets", "budget"},
-                              {"edit", "edit"},
-                              {"edits", "edit"},
-                              {"preemption", "preemption"},
-                              {"preemptions", "preemption"}};
-constexpr Word kKeys[] = {{"name", "name"},
-                          {"names", "name"},
-                          {"parent", "parent"},
-                          {"parents", "parent"},
-                          {"shares", "shares"},
-                          {"own_shares", "own_shares"},
-                          {"sharing", "sharing"},
-                          {"accounts", "accounts"},
-                          {"users", "users"},
-                          {"managers", "managers"},
-                          {"reason", "reason"},
-                          {"format", "format"}};
+constexpr Word kEntities[] = {
+    {"tree", "tree"},  {"budget", "budget"},         {"budgets", "budget"},        {"edit", "edit"},
+    {"edits", "edit"}, {"preemption", "preemption"}, {"preemptions", "preemption"}};
+constexpr Word kKeys[] = {
+    {"name", "name"},         {"names", "name"},        {"parent", "parent"},
+    {"parents", "parent"},    {"shares", "shares"},     {"own_shares", "own_shares"},
+    {"sharing", "sharing"},   {"accounts", "accounts"}, {"users", "users"},
+    {"managers", "managers"}, {"reason", "reason"},     {"format", "format"}};
 
 // The meaning of a word that is whole, or the beginning of words with one meaning.
 template <std::size_t N>
@@ -125,7 +114,8 @@ Status apply_to_edit(BudgetEdit& edit, const Setting& setting) {
     if (setting.key == "name") {
         if (!edit.name.empty()) {
             return Error{"two names are said, " + quoted(edit.name) + " and " +
-                         quoted(setting.value) + "; one budget is changed at a time (load changes "
+                         quoted(setting.value) +
+                         "; one budget is changed at a time (load changes "
                          "many at once)"};
         }
         if (setting.value.find(',') != std::string::npos) {
@@ -203,7 +193,8 @@ Result<BudgetCommand> parse_write(BudgetEdit::Kind kind, const std::string& verb
             }
             setting = *parsed;
             if (in_where && setting.key != "name") {
-                return Error{"where " + setting.key + "=: a budget is found by its name; where "
+                return Error{"where " + setting.key +
+                             "=: a budget is found by its name; where "
                              "name=… would be right"};
             }
             if (!in_where && has_set && is_change && setting.key == "name") {
@@ -255,7 +246,8 @@ Result<BudgetCommand> parse_show(const std::vector<std::string>& words, std::siz
                      : setting->key == "format"   ? &command.columns
                                                   : nullptr;
         if (list == nullptr || setting->operation != '=') {
-            return Error{quoted(word) + ": show takes name=, parent=, accounts=, users=, "
+            return Error{quoted(word) +
+                         ": show takes name=, parent=, accounts=, users=, "
                          "managers= and format="};
         }
         list->insert(list->end(), values.begin(), values.end());
@@ -271,7 +263,8 @@ const CommandTable& sbudget_table() {
         made.name = "sbudget";
         made.about = "Shows and changes the budgets that pay for GPU time.";
         made.usages = {
-            "[OPTIONS] show tree|budget|edit|preemption [[where] NAME|KEY=LIST ...] [format=COLUMNS]",
+            "[OPTIONS] show tree|budget|edit|preemption [[where] NAME|KEY=LIST ...] "
+            "[format=COLUMNS]",
             "[OPTIONS] add budget NAME [parent=NAME] [shares=N] [accounts=LIST] [users=LIST] "
             "[managers=LIST] ...",
             "[OPTIONS] modify budget where name=NAME set KEY=VALUE ...",
@@ -285,7 +278,8 @@ const CommandTable& sbudget_table() {
             {'\0', "what-if", nullptr, "show what a change would do, and do not make it"});
         made.more =
             "Keys: parent, shares (0 to 65535), own_shares, sharing (users or pooled), accounts,\n"
-            "users, managers, reason; accounts+=LIST and accounts-=LIST add and remove, so do users\n"
+            "users, managers, reason; accounts+=LIST and accounts-=LIST add and remove, so do "
+            "users\n"
             "and managers. Verbs, entities and keys may be shortened; list is show.\n"
             "GPU hours are weighted. FILE - is standard output or input.\n";
         return made;

@@ -16,8 +16,15 @@ const CommandTable& sbudget_table();
 
 // What the words of a command line ask for.
 struct BudgetCommand {
-    enum class Verb : std::uint8_t { write, show_tree, show_budget, show_edit, show_preemption,
-                                     dump, load };
+    enum class Verb : std::uint8_t {
+        write,
+        show_tree,
+        show_budget,
+        show_edit,
+        show_preemption,
+        dump,
+        load
+    };
     Verb verb = Verb::show_tree;
     BudgetEdit edit;                   // write; load: the reason
     std::string file;                  // dump, load

@@ -118,8 +118,8 @@ Status receive(const Connection& connection, std::string& out, std::size_t count
     out.reserve(count);
     char buffer[65536];
     while (out.size() < count) {
-        const ssize_t got = recv(connection.number(), buffer,
-                                 std::min(sizeof buffer, count - out.size()), 0);
+        const ssize_t got =
+            recv(connection.number(), buffer, std::min(sizeof buffer, count - out.size()), 0);
         if (got > 0) {
             out.append(buffer, static_cast<std::size_t>(got));
         } else if (got == 0) {
@@ -218,8 +218,7 @@ Result<Json> ask_service(const ServiceAddress& address, const std::string& metho
         }
         if (credential->size() > kLongestRequestBytes) {
             return Error{"the request is too long: " + std::to_string(credential->size()) +
-                         " bytes; at most " + std::to_string(kLongestRequestBytes) +
-                         " are taken"};
+                         " bytes; at most " + std::to_string(kLongestRequestBytes) + " are taken"};
         }
         return exchange(*connection, munge, address, *nonce, *credential,
                         real_milliseconds() + patience.answer_milliseconds);

@@ -98,11 +98,10 @@ void sort_rows(std::vector<Json>& rows, const std::vector<SortKey>& keys) {
             if (x.is_number() != y.is_number()) {
                 return x.is_number();  // what has no number stands last, either way
             }
-            const int order = x.is_number()
-                                  ? (x.as_thousandths() < y.as_thousandths()   ? -1
-                                     : x.as_thousandths() > y.as_thousandths() ? 1
-                                                                               : 0)
-                                  : x.as_text().compare(y.as_text());
+            const int order = x.is_number() ? (x.as_thousandths() < y.as_thousandths()   ? -1
+                                               : x.as_thousandths() > y.as_thousandths() ? 1
+                                                                                         : 0)
+                                            : x.as_text().compare(y.as_text());
             if (order != 0) {
                 return key.descending ? order > 0 : order < 0;
             }
@@ -120,9 +119,9 @@ int show_queue(const CommandLine& line, const TableStyle& style) {
     if (line.has("long")) {
         choices.clear();
         for (const char* name :
-             {"rank", "priority", "jobid", "name", "user", "account", "partition", "budget",
-              "class", "team", "nodes", "gpus", "minruntime", "resumable", "runs", "submitted",
-              "reason", "next", "used", "funded", "levels"}) {
+             {"rank",   "priority",  "jobid",  "name",  "user", "account",    "partition",
+              "budget", "class",     "team",   "nodes", "gpus", "minruntime", "resumable",
+              "runs",   "submitted", "reason", "next",  "used", "funded",     "levels"}) {
             choices.push_back({name, 0, false});
         }
     }
@@ -163,8 +162,8 @@ int show_queue(const CommandLine& line, const TableStyle& style) {
         const auto column =
             std::find_if(srank_columns().begin(), srank_columns().end(),
                          [&](const ColumnName& each) { return each.name == choice.name; });
-        heads.push_back({column->head, aligned_by_user ? choice.right : column->right,
-                         choice.width});
+        heads.push_back(
+            {column->head, aligned_by_user ? choice.right : column->right, choice.width});
         columns.push_back(&*column);
     }
     std::vector<std::vector<std::string>> cells;
@@ -208,9 +207,14 @@ int show_running(const CommandLine& line, const TableStyle& style) {
     }
     const Moment now = moment_of(*answer);
     const bool is_long = line.has("long");
-    std::vector<TableColumn> heads = {{"JOBID", true}, {"USER"},  {"BUDGET"},
-                                      {"GPUS", true},  {"CLASS"}, {"STARTED"},
-                                      {"MIN_RUNTIME", true}, {"PROTECTED_UNTIL"},
+    std::vector<TableColumn> heads = {{"JOBID", true},
+                                      {"USER"},
+                                      {"BUDGET"},
+                                      {"GPUS", true},
+                                      {"CLASS"},
+                                      {"STARTED"},
+                                      {"MIN_RUNTIME", true},
+                                      {"PROTECTED_UNTIL"},
                                       {"COULD_TAKE_IT"}};
     if (is_long) {
         heads.insert(heads.end() - 1, {{"ON_LEAVING"}, {"RATIO", true}, {"NODES"}});
@@ -321,8 +325,8 @@ int show_health(const CommandLine& line, const TableStyle& style) {
         latest = std::max(latest, delays.at(i).as_integer());
     }
     if (delays.size() > 0) {
-        rows.push_back({"grace", "ended at most " + std::to_string(latest) + " ms late, of the last " +
-                                     std::to_string(delays.size())});
+        rows.push_back({"grace", "ended at most " + std::to_string(latest) +
+                                     " ms late, of the last " + std::to_string(delays.size())});
     }
     if (health.at("dry_run").as_boolean()) {
         rows.push_back({"dry run", "yes: nothing is preempted or reordered"});
@@ -359,15 +363,16 @@ int run(int count, char** arguments) {
         return *code;
     }
     if (!line->words.empty()) {
-        return complain(table, "'" + line->words.front() +
-                                   "' is not expected; options only, srank --help lists them",
-                        kUsage);
+        return complain(
+            table,
+            "'" + line->words.front() + "' is not expected; options only, srank --help lists them",
+            kUsage);
     }
     if (line->has("why") + line->has("running") + line->has("health") > 1) {
         return complain(table, "one of --why, --running and --health at a time", kUsage);
     }
-    const TableStyle style = style_for_stdout(line->has("parsable2"),
-                                              line->has("noheader") || line->has("no-header"));
+    const TableStyle style =
+        style_for_stdout(line->has("parsable2"), line->has("noheader") || line->has("no-header"));
     if (line->has("why")) {
         return show_why(*line);
     }

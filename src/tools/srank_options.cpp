@@ -54,15 +54,15 @@ const std::vector<ColumnName>& srank_columns() {
         {'D', "nodes", "NODES", "nodes", true, "nodes asked for"},
         {'g', "gpus", "GPUS", "gpus", true, "GPUs asked for, of one task"},
         {'m', "minruntime", "MIN_RUNTIME", "min_runtime_seconds", true, "minimum runtime"},
-        {'e', "resumable", "RESUMABLE", "resumable", false, "whether it is requeued when it leaves"},
+        {'e', "resumable", "RESUMABLE", "resumable", false,
+         "whether it is requeued when it leaves"},
         {'x', "runs", "RUNS", "runs", true, "runs that began"},
         {'V', "submitted", "SUBMITTED", "first_submit_at", false, "first submission"},
         {'R', "reason", "WAIT_REASON", "wait_reason", false, "why it waits"},
         {'s', "slurmreason", "SLURM_REASON", "slurm_reason", false, "Slurm's own reason"},
         {'N', "next", "NEXT_CHANGE", "next_change_at", false,
          "when a contract's end can change that"},
-        {'U', "used", "USED(GPUh)", "used_gpu_hours", true,
-         "what its budget used in the window"},
+        {'U', "used", "USED(GPUh)", "used_gpu_hours", true, "what its budget used in the window"},
         {'F', "funded", "FUNDED(GPUh)", "funded_gpu_hours", true,
          "what its budget was funded in the window"},
         {'a', "ratio", "RATIO", "ratio", true,
@@ -175,10 +175,10 @@ Result<std::vector<ColumnChoice>> parse_column_choice(const std::string& text) {
                 }
                 choice.width = static_cast<std::size_t>(*width);
             }
-            const auto it = std::find_if(
-                srank_columns().begin(), srank_columns().end(), [&](const ColumnName& column) {
-                    return at < text.size() && column.letter == text[at];
-                });
+            const auto it = std::find_if(srank_columns().begin(), srank_columns().end(),
+                                         [&](const ColumnName& column) {
+                                             return at < text.size() && column.letter == text[at];
+                                         });
             if (it == srank_columns().end()) {
                 return bad("there is no column %" +
                            (at < text.size() ? std::string(1, text[at]) : std::string()) +
@@ -220,9 +220,9 @@ Result<std::vector<SortKey>> parse_sort_keys(const std::string& text) {
             key.descending = word.front() == '-';
             word.erase(0, 1);
         }
-        const auto by_letter =
-            std::find_if(srank_columns().begin(), srank_columns().end(),
-                         [&](const ColumnName& c) { return word.size() == 1 && c.letter == word[0]; });
+        const auto by_letter = std::find_if(
+            srank_columns().begin(), srank_columns().end(),
+            [&](const ColumnName& c) { return word.size() == 1 && c.letter == word[0]; });
         const ColumnName* column =
             by_letter != srank_columns().end() ? &*by_letter : find_column(word);
         if (column == nullptr) {

@@ -15,8 +15,8 @@ constexpr std::size_t kNarrowest = 8;  // a column is not cut below that to fit 
 std::string harmless(std::string text) {
     for (std::size_t i = 0; i < text.size(); ++i) {
         const auto byte = static_cast<unsigned char>(text[i]);
-        const bool c1 = byte == 0xC2 && i + 1 < text.size() &&
-                        static_cast<unsigned char>(text[i + 1]) < 0xA0;
+        const bool c1 =
+            byte == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;
         if (byte < 0x20 || byte == 0x7F) {
             text[i] = '?';
         } else if (c1) {
@@ -67,8 +67,7 @@ std::size_t shown_width(const std::string& text) {
 }
 
 std::string table_text(const std::vector<TableColumn>& columns,
-                       const std::vector<std::vector<std::string>>& rows,
-                       const TableStyle& style) {
+                       const std::vector<std::vector<std::string>>& rows, const TableStyle& style) {
     std::vector<std::vector<std::string>> cells;
     if (style.heading) {
         std::vector<std::string> heads;

@@ -10,8 +10,8 @@ namespace tranche {
 
 struct TableColumn {
     std::string head;
-    bool right = false;      // numbers
-    std::size_t width = 0;   // asked for by the user: exactly this, cut with '+'; 0: as needed
+    bool right = false;     // numbers
+    std::size_t width = 0;  // asked for by the user: exactly this, cut with '+'; 0: as needed
 };
 
 struct TableStyle {

@@ -91,8 +91,8 @@ TEST(ManPages, options_and_columns_are_those_of_the_tables) {
         page = std::regex_replace(page, std::regex(R"(\\-)"), "-");
         std::set<std::string> known;
         for (const OptionRow& row : table->options) {
-            std::string entry = row.letter != '\0' ? std::string("\\fB-") + row.letter + "\\fR, "
-                                                   : std::string();
+            std::string entry =
+                row.letter != '\0' ? std::string("\\fB-") + row.letter + "\\fR, " : std::string();
             entry += std::string("\\fB--") + row.name + "\\fR";
             if (row.value != nullptr) {
                 entry += std::string("=\\fI") + row.value + "\\fR";
@@ -123,10 +123,10 @@ TEST(ManPages, options_and_columns_are_those_of_the_tables) {
 }
 
 TEST(BudgetGrammar, a_budget_is_added_with_its_keys) {
-    const BudgetEdit edit = budget_command({"add", "budget", "projA", "parent=progA", "shares=35",
-                                            "accounts=proja,projb", "managers=alice",
-                                            "reason=plan of May"})
-                                .edit;
+    const BudgetEdit edit =
+        budget_command({"add", "budget", "projA", "parent=progA", "shares=35",
+                        "accounts=proja,projb", "managers=alice", "reason=plan of May"})
+            .edit;
     EXPECT_EQ(edit.kind, Kind::add);
     EXPECT_EQ(edit.name, "projA");
     EXPECT_EQ(edit.parent, "progA");
@@ -138,10 +138,10 @@ TEST(BudgetGrammar, a_budget_is_added_with_its_keys) {
 }
 
 TEST(BudgetGrammar, a_budget_is_modified_by_where_and_set) {
-    const BudgetEdit edit = budget_command({"modify", "budget", "where", "name=projA", "set",
-                                            "shares=40", "accounts+=x,y", "users-=bob",
-                                            "sharing=pooled", "managers="})
-                                .edit;
+    const BudgetEdit edit =
+        budget_command({"modify", "budget", "where", "name=projA", "set", "shares=40",
+                        "accounts+=x,y", "users-=bob", "sharing=pooled", "managers="})
+            .edit;
     EXPECT_EQ(edit.kind, Kind::modify);
     EXPECT_EQ(edit.name, "projA");
     EXPECT_EQ(edit.shares, 40);

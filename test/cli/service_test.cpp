@@ -134,8 +134,8 @@ std::shared_ptr<EngineView> example_view() {
         card.budget = budget;
         card.account = "acc";
         card.partition = "main";
-        (running ? card.run_index : card.pending_index) = static_cast<std::int64_t>(
-            running ? view->view.runs.size() : view->view.pending.size());
+        (running ? card.run_index : card.pending_index) =
+            static_cast<std::int64_t>(running ? view->view.runs.size() : view->view.pending.size());
         view->card_by_id[id] = view->cards.size();
         view->cards.push_back(card);
     };
@@ -210,8 +210,7 @@ class TableSource : public ServiceSource {
         return outcome;
     }
     Result<std::vector<EditRecord>> edits(std::size_t) override {
-        return std::vector<EditRecord>{
-            {kNow, "root", {"projA", "shares", "1", "3"}, "first plan"}};
+        return std::vector<EditRecord>{{kNow, "root", {"projA", "shares", "1", "3"}, "first plan"}};
     }
     Result<std::vector<PreemptionRecord>> preemptions(std::int64_t, std::int64_t,
                                                       std::size_t) override {
@@ -433,8 +432,7 @@ TEST_F(ServiceTest, what_is_no_credential_is_refused_and_the_service_lives) {
     EXPECT_NE(answer_to(framed(std::string("MUNGE:\0:", 8))).find("not a munge credential"),
               std::string::npos);
     EXPECT_NE(answer_to("GET / HTTP/1.1\r\n\r\n").find("bytes; 1 to"), std::string::npos);
-    EXPECT_NE(answer_to("\xff\xff\xff\xff").find("1 to 1048576 would be right"),
-              std::string::npos);
+    EXPECT_NE(answer_to("\xff\xff\xff\xff").find("1 to 1048576 would be right"), std::string::npos);
     EXPECT_NE(answer_to(std::string(4, '\0')).find("would be right"), std::string::npos);
     EXPECT_NE(answer_to(framed("x") + "y").find("bytes follow"), std::string::npos);
     std::string tampered = sealed("{}");
@@ -456,8 +454,7 @@ TEST_F(ServiceTest, a_credential_that_holds_no_good_request_is_refused) {
 
 TEST_F(ServiceTest, too_long_and_truncated_requests_do_no_harm) {
     const std::string header("\x00\x20\x00\x00", 4);  // two mebibytes announced
-    EXPECT_NE(answer_to(header + std::string(100000, 'x')).find("1 to 1048576"),
-              std::string::npos);
+    EXPECT_NE(answer_to(header + std::string(100000, 'x')).find("1 to 1048576"), std::string::npos);
     const std::string whole = framed(sealed("{}"));
     for (const std::size_t length : {std::size_t{0}, std::size_t{3}, whole.size() - 1}) {
         const int number = raw_connection();
@@ -469,12 +466,10 @@ TEST_F(ServiceTest, too_long_and_truncated_requests_do_no_harm) {
 }
 
 TEST_F(ServiceTest, a_replayed_request_is_refused) {
-    const std::string text =
-        request_text({"lab", kNonce, "edit",
-                      Json::object().set("edit", Json::object()
-                                                     .set("kind", "modify")
-                                                     .set("name", "projB")
-                                                     .set("shares", 7))});
+    const std::string text = request_text(
+        {"lab", kNonce, "edit",
+         Json::object().set(
+             "edit", Json::object().set("kind", "modify").set("name", "projB").set("shares", 7))});
     const std::string credential = sealed(text);
     EXPECT_EQ(answer_to(framed(credential)).find("tranche-refused"), std::string::npos);
     EXPECT_EQ(source_->shares_of("projB"), 7u);
@@ -489,12 +484,10 @@ TEST_F(ServiceTest, a_replayed_request_is_refused) {
 }
 
 TEST_F(ServiceTest, an_edit_from_before_this_controller_is_not_carried_out) {
-    const std::string credential = sealed(
-        request_text({"lab", "ff112233445566778899aabbccddeeff", "edit",
-                      Json::object().set("edit", Json::object()
-                                                     .set("kind", "modify")
-                                                     .set("name", "projB")
-                                                     .set("shares", 9))}));
+    const std::string credential = sealed(request_text(
+        {"lab", "ff112233445566778899aabbccddeeff", "edit",
+         Json::object().set(
+             "edit", Json::object().set("kind", "modify").set("name", "projB").set("shares", 9))}));
     // A service that starts later, as a backup controller's would.
     service_.reset();
     const std::int64_t second = time(nullptr);
@@ -577,10 +570,11 @@ TEST_F(ServiceTest, edits_are_tried_applied_and_refused) {
     ASSERT_TRUE(applied.ok()) << applied.error();
     EXPECT_TRUE(applied->at("applied").as_boolean());
     EXPECT_EQ(source_->shares_of("projA"), 40u);
-    const auto refused = ask("edit", Json::object().set("edit", Json::object()
-                                                                    .set("kind", "modify")
-                                                                    .set("name", "projA")
-                                                                    .set("shares", 65536)));
+    const auto refused =
+        ask("edit",
+            Json::object().set(
+                "edit",
+                Json::object().set("kind", "modify").set("name", "projA").set("shares", 65536)));
     EXPECT_NE(refused.error().find("65536 is too large"), std::string::npos);
     EXPECT_EQ(source_->shares_of("projA"), 40u);
 }
@@ -624,9 +618,8 @@ TEST_F(ServiceTest, other_users_see_and_change_only_what_they_may) {
 }
 
 TEST_F(ServiceTest, an_answer_is_for_the_asking_user_and_from_slurmuser_only) {
-    const std::string reply =
-        answer_to(framed(sealed(request_text({"lab", "aa112233445566778899aabbccddeeff", "tree",
-                                              Json::object()}))));
+    const std::string reply = answer_to(framed(
+        sealed(request_text({"lab", "aa112233445566778899aabbccddeeff", "tree", Json::object()}))));
     ASSERT_GT(reply.size(), 4u);
     if (geteuid() == 0) {
         const pid_t child = fork();

@@ -131,8 +131,7 @@ TEST(BudgetEdit, what_does_not_exist_or_is_root_cannot_be_changed) {
     BudgetEdit orphan = edit_of(Kind::add, "new");
     orphan.parent = "nobody";
     EXPECT_NE(refusal(orphan).find("parent 'nobody' does not exist"), std::string::npos);
-    EXPECT_NE(refusal(edit_of(Kind::modify, "projA")).find("nothing to change"),
-              std::string::npos);
+    EXPECT_NE(refusal(edit_of(Kind::modify, "projA")).find("nothing to change"), std::string::npos);
     EXPECT_NE(refusal(edit_of(Kind::move, "projA")).find("parent=NAME"), std::string::npos);
     BudgetEdit unnamed = edit_of(Kind::modify, "progA");
     unnamed.remove_users = {"zoe"};

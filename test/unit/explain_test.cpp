@@ -33,14 +33,13 @@ class ExplainTest : public testing::Test {
         UsageLedger::Rules rules;
         rules.window = settings_.window();
         UsageLedger ledger(rules);
-        const auto tree = BudgetTree::build({budget("progA", "root", 1), budget("progB", "root", 1),
-                                             budget("projA", "progA", 3),
-                                             budget("projB", "progA", 1)});
+        const auto tree =
+            BudgetTree::build({budget("progA", "root", 1), budget("progB", "root", 1),
+                               budget("projA", "progA", 3), budget("projB", "progA", 1)});
         ASSERT_TRUE(tree.ok()) << tree.error();
         ledger.set_tree(kNow - 100 * kHour, tree.value());
         std::uint32_t id = 900;
-        for (const auto& [name, gpus] :
-             {std::pair{"projA", 100}, {"projB", 60}, {"progB", 120}}) {
+        for (const auto& [name, gpus] : {std::pair{"projA", 100}, {"projB", 60}, {"progB", 120}}) {
             Segment past;
             past.key = {++id, kNow - 6 * kHour, kNow - 6 * kHour};
             past.budget = name;
@@ -91,8 +90,8 @@ class ExplainTest : public testing::Test {
         view_.runs.push_back(run);
     }
 
-    void add_pending(UsageLedger& ledger, JobId id, const char* budget,
-                     const char* user = "new", std::int64_t min_runtime = 2 * kHour) {
+    void add_pending(UsageLedger& ledger, JobId id, const char* budget, const char* user = "new",
+                     std::int64_t min_runtime = 2 * kHour) {
         PendingJob job;
         job.id = id;
         job.budget = ledger.budget_id(budget);

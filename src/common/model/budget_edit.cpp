@@ -141,8 +141,7 @@ Status check_parent(const BudgetTree& tree, const std::string& name, const std::
 }
 
 std::string summary(const Budget& budget) {
-    std::string text =
-        "parent=" + budget.parent + " shares=" + std::to_string(budget.shares);
+    std::string text = "parent=" + budget.parent + " shares=" + std::to_string(budget.shares);
     if (budget.own_shares != 1) {
         text += " own_shares=" + std::to_string(budget.own_shares);
     }
@@ -285,16 +284,14 @@ Status check_rights(const BudgetTree& before, const BudgetTree& after, const Act
                     return before.matches_account(*b, account);
                 })) {
                 return Error{"user " + quoted(actor.user) + " may not name account " +
-                             quoted(account) + " in budget " + quoted(name) +
-                             ": his own budget " + quoted(above.front()->name) +
-                             " does not match it"};
+                             quoted(account) + " in budget " + quoted(name) + ": his own budget " +
+                             quoted(above.front()->name) + " does not match it"};
             }
         }
         for (const std::string& user : now->users) {
             if (!named_before(&Budget::users, user) &&
-                std::none_of(above.begin(), above.end(), [&](const Budget* b) {
-                    return BudgetTree::matches_user(*b, user);
-                })) {
+                std::none_of(above.begin(), above.end(),
+                             [&](const Budget* b) { return BudgetTree::matches_user(*b, user); })) {
                 return Error{"user " + quoted(actor.user) + " may not name user " + quoted(user) +
                              " in budget " + quoted(name) + ": his own budget " +
                              quoted(above.front()->name) + " does not match him"};
@@ -309,8 +306,10 @@ Status check_rights(const BudgetTree& before, const BudgetTree& after, const Act
                         return b->name == theirs || before.is_below(theirs, b->name);
                     })) {
                     return Error{"user " + quoted(actor.user) + " may not name a budget " +
-                                 quoted(name) + ": it would take the account of that name from "
-                                 "budget " + quoted(other)};
+                                 quoted(name) +
+                                 ": it would take the account of that name from "
+                                 "budget " +
+                                 quoted(other)};
                 }
             }
         }

@@ -34,11 +34,11 @@ UInt128 placed_amount(const PendingJob& job, std::uint32_t tasks, RunKind kind,
     if (job.block != StartBlock::none) {
         return 0;
     }
-    const std::int64_t seconds = kind != RunKind::allocated    ? kFreeJobSeconds
+    const std::int64_t seconds = kind != RunKind::allocated   ? kFreeJobSeconds
                                  : input.settings.commitments ? job.contract_seconds()
                                                               : 0;
-    return input.standings.window.at_weight_one(seconds) *
-           static_cast<UInt128>(job.weight_milli) * tasks;
+    return input.standings.window.at_weight_one(seconds) * static_cast<UInt128>(job.weight_milli) *
+           tasks;
 }
 
 // ours - share of theirs that the entitlements give, at least 0, in milli hours: by so much our
@@ -57,8 +57,7 @@ std::int64_t above(const Standings& standings, UInt128 ours, UInt128 our_entitle
     }
     const UInt128 theirs_scaled =
         static_cast<UInt128>(faded_milli_hours(theirs, standings.window)) *
-        (our_entitlement >> shift) /
-        std::max<UInt128>(their_entitlement >> shift, 1);
+        (our_entitlement >> shift) / std::max<UInt128>(their_entitlement >> shift, 1);
     const std::int64_t level = clamped(theirs_scaled);
     const auto lowered =
         clamped(static_cast<UInt128>(level) * static_cast<UInt128>(kPpm - margin_ppm) / kPpm);
@@ -71,15 +70,14 @@ void fill_sides(TakeOutlook& outlook, const TakeVerdict& verdict, const ExplainI
         return;
     }
     outlook.level = level_name(standings, verdict.sides);
-    outlook.claimant_side = side_numbers(standings, verdict.sides.a, verdict.claimant_charge,
-                                         input.available_milli);
-    outlook.victim_side = side_numbers(standings, verdict.sides.b, verdict.victim_charge,
-                                       input.available_milli);
+    outlook.claimant_side =
+        side_numbers(standings, verdict.sides.a, verdict.claimant_charge, input.available_milli);
+    outlook.victim_side =
+        side_numbers(standings, verdict.sides.b, verdict.victim_charge, input.available_milli);
     if (verdict.reason == TakeReason::ratio_too_large) {
-        outlook.over_milli_hours =
-            above(standings, verdict.claimant_charge, verdict.claimant_entitlement,
-                  verdict.victim_charge, verdict.victim_entitlement,
-                  input.settings.preempt_margin_ppm);
+        outlook.over_milli_hours = above(
+            standings, verdict.claimant_charge, verdict.claimant_entitlement, verdict.victim_charge,
+            verdict.victim_entitlement, input.settings.preempt_margin_ppm);
     }
 }
 
@@ -130,8 +128,7 @@ class Replay {
     }
 
   private:
-    static UInt128 found(const std::unordered_map<std::uint32_t, UInt128>& map,
-                         std::uint32_t key) {
+    static UInt128 found(const std::unordered_map<std::uint32_t, UInt128>& map, std::uint32_t key) {
         const auto it = map.find(key);
         return it == map.end() ? 0 : it->second;
     }
@@ -224,8 +221,7 @@ void explain_rank(const ExplainInput& input, std::size_t position, PendingExplan
     out.losses = std::move(sorted);
 }
 
-void explain_victims(const ExplainInput& input, const RankedEntry& entry,
-                     PendingExplanation& out) {
+void explain_victims(const ExplainInput& input, const RankedEntry& entry, PendingExplanation& out) {
     const ClusterView& view = input.view;
     const std::vector<bool> may_raise =
         members_that_may_raise(view, input.standings, input.settings, RunKind::allocated);
@@ -405,8 +401,8 @@ std::optional<PendingExplanation> explain_pending(const ExplainInput& input,
 
 RunningExplainer::RunningExplainer(const ExplainInput& input)
     : input_(input),
-      may_raise_(members_that_may_raise(input.view, input.standings, input.settings,
-                                        RunKind::allocated)) {
+      may_raise_(
+          members_that_may_raise(input.view, input.standings, input.settings, RunKind::allocated)) {
     std::set<std::pair<BudgetId, bool>> seen;
     for (const RankedEntry& entry : input_.ranking) {
         const PendingJob& job = input_.view.pending[entry.job];

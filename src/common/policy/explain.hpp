@@ -39,14 +39,14 @@ struct SideNumbers {
 
 // Why a job of another budget stands before this one.
 struct RankLoss {
-    std::string level;        // the budget below which the two sides part: "root", "progA"
-    std::size_t depth = 0;    // of that level, 0 = root
-    SideNumbers ours, theirs; // when that job was placed, the jobs before it counted
+    std::string level;         // the budget below which the two sides part: "root", "progA"
+    std::size_t depth = 0;     // of that level, 0 = root
+    SideNumbers ours, theirs;  // when that job was placed, the jobs before it counted
     std::int64_t behind_milli_hours = 0;  // so much less use would have drawn level; 0: a tie
-    JobId job = 0;            // the last one of that side before ours
+    JobId job = 0;                        // the last one of that side before ours
     std::string budget;
     std::string user;
-    std::uint32_t jobs = 0;   // of that side, before ours in the same band
+    std::uint32_t jobs = 0;  // of that side, before ours in the same band
 
     bool operator==(const RankLoss&) const = default;
 };
@@ -71,12 +71,12 @@ struct TakeOutlook {
     std::string budget;
     std::string user;
     std::int64_t gpus = 0;
-    bool may = false;           // by today's ratios, once the contract is over
-    std::int64_t from_at = 0;   // when, if it may; kNever: while the node still boots
+    bool may = false;          // by today's ratios, once the contract is over
+    std::int64_t from_at = 0;  // when, if it may; kNever: while the node still boots
     TakeReason reason = TakeReason::claimant_is_free;
-    std::string level;          // empty: no numbers decide
+    std::string level;                       // empty: no numbers decide
     SideNumbers claimant_side, victim_side;  // the claimant's own commitment counted
-    std::int64_t over_milli_hours = 0;  // so much too much the claimant's side has used
+    std::int64_t over_milli_hours = 0;       // so much too much the claimant's side has used
 
     bool operator==(const TakeOutlook&) const = default;
 };
@@ -86,19 +86,19 @@ struct PendingExplanation {
     std::string budget;  // "(none)" where none pays
     std::string user;
     Band band = Band::unallocated;
-    std::uint32_t rank = 0;   // 1 = next
+    std::uint32_t rank = 0;  // 1 = next
     std::uint32_t ranked = 0;
     std::uint32_t before_in_better_bands = 0;
-    bool counts = true;       // false: could not start if there were room
+    bool counts = true;  // false: could not start if there were room
     WaitReason reason = WaitReason::none;
     ExpressCap express_cap = ExpressCap::none;
     std::int64_t gpus = 0;
     std::int64_t commitment_milli_hours = 0;  // what it counts when it is placed
-    std::vector<RankLoss> losses;  // nearest job before ours first; one a rival side
+    std::vector<RankLoss> losses;             // nearest job before ours first; one a rival side
     std::optional<OwnLoss> own_loss;
-    std::vector<JobId> plan_victims;  // its plan stands
-    JobId waits_for = 0;              // evicted for that one, which has not started yet
-    std::vector<TakeOutlook> could_take;  // now or by today's ratios later, soonest first
+    std::vector<JobId> plan_victims;       // its plan stands
+    JobId waits_for = 0;                   // evicted for that one, which has not started yet
+    std::vector<TakeOutlook> could_take;   // now or by today's ratios later, soonest first
     std::vector<TakeOutlook> cannot_take;  // ratios and rules are against it, nearest first
     std::size_t could_take_count = 0, cannot_take_count = 0;  // of all; the lists are cut
     std::int64_t could_take_gpus_now = 0, could_take_gpus_later = 0;
@@ -131,9 +131,9 @@ struct ExplainInput {
     const std::vector<RankedEntry>& ranking;
     const Standings& standings;  // commitments of runs and plans included
     const Settings& settings;
-    std::int64_t available_milli = 0;  // weight of the usable nodes
+    std::int64_t available_milli = 0;                   // weight of the usable nodes
     const std::vector<JobVerdict>* verdicts = nullptr;  // of the last pass, by pending index
-    std::size_t most = 20;  // entries of a list
+    std::size_t most = 20;                              // entries of a list
 };
 
 // nullopt if that job is not in the ranking.

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-
 namespace tranche {
 namespace {
 
@@ -12,7 +11,8 @@ std::string job_text(JobId job) {
 }
 
 std::string whose(const std::string& budget, const std::string& user) {
-    return " of " + (budget.empty() ? "no budget" : budget) + (user.empty() ? "" : " (" + user + ")");
+    return " of " + (budget.empty() ? "no budget" : budget) +
+           (user.empty() ? "" : " (" + user + ")");
 }
 
 std::string plural(std::size_t count, const char* word) {
@@ -188,9 +188,10 @@ std::string protected_text(const RunningExplanation& e, const Moment& now) {
 
 std::string explanation_text(const PendingExplanation& e, const Moment& now,
                              const std::string& name) {
-    std::string text = "Job " + (name.empty() ? std::to_string(e.job) : name) + whose(e.budget, e.user) + " is pending: " +
-                       std::string(to_text(e.band)) + ", rank " + std::to_string(e.rank) + " of " +
-                       std::to_string(e.ranked) + ", " + gpus_text(e.gpus) + "\n";
+    std::string text = "Job " + (name.empty() ? std::to_string(e.job) : name) +
+                       whose(e.budget, e.user) + " is pending: " + std::string(to_text(e.band)) +
+                       ", rank " + std::to_string(e.rank) + " of " + std::to_string(e.ranked) +
+                       ", " + gpus_text(e.gpus) + "\n";
     text += "Waits: " + wait_reason_text(e.reason) + " (" + std::string(to_text(e.reason)) + ")\n";
     if (e.express_cap == ExpressCap::user_gpus) {
         text += "Not express for this run: ExpressGPUsPerUser is reached\n";
@@ -255,9 +256,10 @@ std::string explanation_text(const PendingExplanation& e, const Moment& now,
 
 std::string explanation_text(const RunningExplanation& e, const Moment& now,
                              const std::string& name) {
-    std::string text = "Job " + (name.empty() ? std::to_string(e.job) : name) + whose(e.budget, e.user) + " is running: " +
-                       (e.allocated ? "allocated" : "free") + ", " + gpus_text(e.gpus) +
-                       ", started " + people_when(e.started_at, now) + "\n";
+    std::string text = "Job " + (name.empty() ? std::to_string(e.job) : name) +
+                       whose(e.budget, e.user) +
+                       " is running: " + (e.allocated ? "allocated" : "free") + ", " +
+                       gpus_text(e.gpus) + ", started " + people_when(e.started_at, now) + "\n";
     if (!e.allocated) {
         text += "It runs free: it is charged to nobody and may be ended at any second\n";
     } else if (e.protected_until == kNever) {

@@ -11,7 +11,8 @@
 
 namespace tranche {
 
-// Several lines, each ended by a line break. `name` is how the job is called, "12_3"; empty: its id.
+// Several lines, each ended by a line break. `name` is how the job is called, "12_3"; empty: its
+// id.
 std::string explanation_text(const PendingExplanation& explanation, const Moment& now,
                              const std::string& name = {});
 std::string explanation_text(const RunningExplanation& explanation, const Moment& now,

@@ -43,8 +43,8 @@ std::optional<BudgetSharing> read_sharing(ObjectReader& reader) {
 
 Result<Budget> budget_from_json(const Json& json, std::size_t index) {
     const std::string name = json.at("name").as_text();
-    ObjectReader reader(json, name.empty() ? "budgets[" + std::to_string(index) + "]"
-                                           : "budget " + quoted(name));
+    ObjectReader reader(
+        json, name.empty() ? "budgets[" + std::to_string(index) + "]" : "budget " + quoted(name));
     reader.require("name");
     Budget budget;
     if (auto text = reader.text("name")) {

@@ -22,13 +22,12 @@ Munge::Munge(const std::string& socket_path) : context_(munge_ctx_create()) {
     }
 }
 
-Result<std::string> Munge::encode(std::string_view payload,
-                                  std::optional<std::uint32_t> only_uid) {
+Result<std::string> Munge::encode(std::string_view payload, std::optional<std::uint32_t> only_uid) {
     const uid_t uid = only_uid.value_or(MUNGE_UID_ANY);
     munge_ctx_set(context_.get(), MUNGE_OPT_UID_RESTRICTION, uid);
     char* text = nullptr;
-    const munge_err_t code = munge_encode(&text, context_.get(), payload.data(),
-                                          static_cast<int>(payload.size()));
+    const munge_err_t code =
+        munge_encode(&text, context_.get(), payload.data(), static_cast<int>(payload.size()));
     const std::unique_ptr<char, Free> owner(text);
     if (code != EMUNGE_SUCCESS) {
         const char* why = munge_ctx_strerror(context_.get());

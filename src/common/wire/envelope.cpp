@@ -117,8 +117,8 @@ Result<Reply> parse_reply(std::string_view text) {
 }
 
 std::vector<std::string> reply_parts(std::string_view text, const std::string& nonce) {
-    const std::size_t count = std::max<std::size_t>(1, (text.size() + kReplyPartBytes - 1) /
-                                                           kReplyPartBytes);
+    const std::size_t count =
+        std::max<std::size_t>(1, (text.size() + kReplyPartBytes - 1) / kReplyPartBytes);
     std::vector<std::string> parts;
     parts.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {

@@ -6,11 +6,12 @@
 namespace tranche {
 namespace {
 
-// The enumerator that to_text() calls `text`; the first where none does. Enumerators count up
-// from 0 to `last`.
+constexpr int kMostEnumerators = 64;
+
+// The enumerator that to_text() calls `text`; the first where none does.
 template <typename E>
-E enum_from_text(const std::string& text, E last) {
-    for (int i = 0; i <= static_cast<int>(last); ++i) {
+E enum_from_text(const std::string& text) {
+    for (int i = 0; i < kMostEnumerators; ++i) {
         if (to_text(static_cast<E>(i)) == text) {
             return static_cast<E>(i);
         }
@@ -35,8 +36,8 @@ std::string_view to_text(RunState state) {
 }
 
 RunState run_state_from_text(const std::string& text) {
-    for (const RunState state : {RunState::configuring, RunState::running, RunState::suspended,
-                                 RunState::leaving}) {
+    for (const RunState state :
+         {RunState::configuring, RunState::running, RunState::suspended, RunState::leaving}) {
         if (to_text(state) == text) {
             return state;
         }
@@ -96,8 +97,7 @@ TakeOutlook outlook_from_json(const Json& json) {
     outlook.user = json.at("user").as_text();
     outlook.gpus = json.at("gpus").as_integer();
     outlook.may = json.at("may").as_boolean();
-    outlook.reason =
-        enum_from_text(json.at("reason").as_text(), TakeReason::underfunded_and_final);
+    outlook.reason = enum_from_text<TakeReason>(json.at("reason").as_text());
     outlook.from_at = outlook.may ? instant(json, "from_at") : 0;
     outlook.level = json.at("level").as_text();
     outlook.claimant_side = side_from_json(json.at("claimant_side"));
@@ -179,16 +179,15 @@ Json to_json(const PendingExplanation& e) {
         json.set("express_cap", to_text(e.express_cap));
     }
     if (e.own_loss) {
-        json.set("own_budget",
-                 Json::object()
-                     .set("reason", to_text(e.own_loss->why))
-                     .set("job_id", e.own_loss->job)
-                     .set("user", e.own_loss->user)
-                     .set("our_user_gpu_hours",
-                          Json::thousandths(e.own_loss->our_user_milli_hours))
-                     .set("their_user_gpu_hours",
-                          Json::thousandths(e.own_loss->their_user_milli_hours))
-                     .set("jobs", e.own_loss->jobs));
+        json.set(
+            "own_budget",
+            Json::object()
+                .set("reason", to_text(e.own_loss->why))
+                .set("job_id", e.own_loss->job)
+                .set("user", e.own_loss->user)
+                .set("our_user_gpu_hours", Json::thousandths(e.own_loss->our_user_milli_hours))
+                .set("their_user_gpu_hours", Json::thousandths(e.own_loss->their_user_milli_hours))
+                .set("jobs", e.own_loss->jobs));
     }
     Json victims = Json::array();
     for (const JobId victim : e.plan_victims) {
@@ -213,18 +212,18 @@ PendingExplanation pending_explanation_from_json(const Json& json) {
     e.job = number32(json, "job_id");
     e.budget = json.at("budget").as_text();
     e.user = json.at("user").as_text();
-    e.band = enum_from_text(json.at("band").as_text(), Band::unallocated);
+    e.band = enum_from_text<Band>(json.at("band").as_text());
     e.rank = number32(json, "rank");
     e.ranked = number32(json, "ranked");
     e.before_in_better_bands = number32(json, "before_in_better_bands");
     e.counts = json.at("could_start").as_boolean();
-    e.reason = enum_from_text(json.at("wait_reason").as_text(), WaitReason::preemption_limit);
-    e.express_cap = enum_from_text(json.at("express_cap").as_text(), ExpressCap::user_hours);
+    e.reason = enum_from_text<WaitReason>(json.at("wait_reason").as_text());
+    e.express_cap = enum_from_text<ExpressCap>(json.at("express_cap").as_text());
     e.gpus = json.at("gpus").as_integer();
     e.commitment_milli_hours = json.at("commitment_gpu_hours").as_thousandths();
     e.losses = list_from_json<RankLoss>(json.at("losses"), loss_from_json);
     if (const Json own = json.at("own_budget"); own.is_object()) {
-        e.own_loss = OwnLoss{enum_from_text(own.at("reason").as_text(), OwnOrder::submission),
+        e.own_loss = OwnLoss{enum_from_text<OwnOrder>(own.at("reason").as_text()),
                              number32(own, "job_id"),
                              own.at("user").as_text(),
                              own.at("our_user_gpu_hours").as_thousandths(),

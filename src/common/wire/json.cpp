@@ -217,8 +217,7 @@ const char* Json::type_name() const noexcept {
     return "null";
 }
 
-Result<Json> parse_json(std::string_view text, const std::string& what,
-                        const JsonLimits& limits) {
+Result<Json> parse_json(std::string_view text, const std::string& what, const JsonLimits& limits) {
     if (text.size() > limits.bytes) {
         return Error{what + " is too long: " + std::to_string(text.size()) + " bytes; at most " +
                      std::to_string(limits.bytes) + " are read"};
@@ -341,8 +340,8 @@ std::optional<std::vector<std::string>> ObjectReader::texts(const char* key) {
 std::optional<Json> ObjectReader::array(const char* key) {
     auto value = find(key);
     if (value && !value->is_array()) {
-        refuse(key, std::string("is ") + value->type_name() +
-                        "; a list in brackets would be right");
+        refuse(key,
+               std::string("is ") + value->type_name() + "; a list in brackets would be right");
         return std::nullopt;
     }
     return value;
@@ -351,8 +350,8 @@ std::optional<Json> ObjectReader::array(const char* key) {
 std::optional<Json> ObjectReader::object(const char* key) {
     auto value = find(key);
     if (value && !value->is_object()) {
-        refuse(key, std::string("is ") + value->type_name() +
-                        "; an object in braces would be right");
+        refuse(key,
+               std::string("is ") + value->type_name() + "; an object in braces would be right");
         return std::nullopt;
     }
     return value;
@@ -366,8 +365,8 @@ Status ObjectReader::finish() {
                 for (const std::string& name : asked_) {
                     known += (known.empty() ? "" : ", ") + name;
                 }
-                first_mistake_ = path_ + " has an unknown key " + quoted(key) +
-                                 "; known are " + known;
+                first_mistake_ =
+                    path_ + " has an unknown key " + quoted(key) + "; known are " + known;
                 break;
             }
         }
