@@ -33,7 +33,7 @@ std::string socket_of(const std::string& auth_info) {
 }
 
 // tranche.conf lies beside slurm.conf; a missing one has all defaults.
-Result<int> service_port(const std::string& slurm_conf) {
+int service_port(const std::string& slurm_conf) {
     const char* said = std::getenv("SLURM_CONF");
     for (const std::string& beside : {said == nullptr ? std::string() : std::string(said),
                                       slurm_conf, std::string("/etc/slurm/slurm.conf")}) {
@@ -48,11 +48,7 @@ Result<int> service_port(const std::string& slurm_conf) {
         }
         std::ostringstream text;
         text << file.rdbuf();
-        const auto settings = parse_settings(text.str(), path);
-        if (!settings.ok()) {
-            return settings.failure();
-        }
-        return static_cast<int>(settings->service_port);
+        return static_cast<int>(readable_settings(text.str()).service_port);
     }
     return static_cast<int>(Settings().service_port);
 }
@@ -112,11 +108,7 @@ Result<ServiceAddress> find_service(const std::string& cluster) {
         const std::string host = text_of(slurm.control_addr[i]);
         address.hosts.push_back(host.empty() ? text_of(slurm.control_machine[i]) : host);
     }
-    const auto port = service_port(text_of(slurm.slurm_conf));
-    if (!port.ok()) {
-        return port.failure();
-    }
-    address.port = *port;
+    address.port = service_port(text_of(slurm.slurm_conf));
     return address;
 }
 

@@ -961,13 +961,14 @@ Status apply_setting(Settings& settings, std::string_view name, std::string_view
     return key->set(*key, settings, value);
 }
 
-Result<Settings> parse_settings(std::string_view text, const std::string& file_name,
-                                const Settings& defaults) {
-    Mistakes mistakes(file_name);
+namespace {
+
+// What can be read of the text; the rest is in `mistakes`.
+Settings read_settings(std::string_view text, const Settings& defaults, Mistakes& mistakes) {
     if (text.size() > kLongestFile) {
         mistakes.add(1, "the file has " + std::to_string(text.size()) +
                             " bytes: expected at most " + std::to_string(kLongestFile));
-        return mistakes.failure();
+        return defaults;
     }
     std::vector<Assignment> assignments;
     std::size_t number = 0;
@@ -1007,10 +1008,24 @@ Result<Settings> parse_settings(std::string_view text, const std::string& file_n
     if (!mistakes.any()) {
         check_against_cap(settings, assignments, mistakes);
     }
+    return settings;
+}
+
+}  // namespace
+
+Result<Settings> parse_settings(std::string_view text, const std::string& file_name,
+                                const Settings& defaults) {
+    Mistakes mistakes(file_name);
+    Settings settings = read_settings(text, defaults, mistakes);
     if (mistakes.any()) {
         return mistakes.failure();
     }
     return settings;
+}
+
+Settings readable_settings(std::string_view text) {
+    Mistakes ignored("");
+    return read_settings(text, Settings(), ignored);
 }
 
 std::string example_settings_file() {

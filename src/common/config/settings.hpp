@@ -129,6 +129,10 @@ Status apply_setting(Settings& settings, std::string_view name, std::string_view
 Result<Settings> parse_settings(std::string_view text, const std::string& file_name,
                                 const Settings& defaults = {});
 
+// What can be read of a file whatever is wrong with the rest: for a command that only looks for the
+// controller, which has its own, good settings.
+Settings readable_settings(std::string_view text);
+
 // The text of etc/tranche.conf.example.
 std::string example_settings_file();
 
