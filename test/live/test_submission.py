@@ -66,10 +66,10 @@ def test_directives_of_the_script_and_a_named_contract_are_read(tree):
 
 @contracts
 def test_a_request_in_the_environment_counts_and_is_not_handed_on(tree):
-    # export puts it into the job's environment, which is all that a REST client sends.
-    script = "env | grep TRANCHE_REQUEST; echo end"
+    # sbatch sends its own environment as the job's, as a REST client would write it.
+    script = "env | grep ^TRANCHE_REQUEST; echo end"
     answer = tree.run("sbatch", "--parsable", "-A", "teama", "--gpus=1",
-                      "--export=ALL,TRANCHE_REQUEST_MIN_RUNTIME=20m",
+                      environment={"TRANCHE_REQUEST_MIN_RUNTIME": "20m"},
                       stdin="#!/bin/bash\n" + script + "\n")
     assert "protected for 20 min" in answer.stderr
     job = int(answer.stdout)
