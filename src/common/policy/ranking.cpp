@@ -84,15 +84,19 @@ struct Added {
 
 // One competing side with pending jobs, inner or last.
 struct RankNode {
-    SideId side = kNoId;
-    UInt128 charge = 0;       // grows while its parent's list is made
+    UInt128 charge = 0;  // grows while its parent's list is made
     UInt128 entitlement = 0;
     KeyMaker keys;
+    SideId side = kNoId;
     std::uint32_t shares = 0;
-    std::uint32_t parent = kNoId;
-    std::vector<std::uint32_t> children;
-    std::vector<std::uint32_t> list;      // of an inner one: its placements in order
-    std::uint32_t first = 0, count = 0;   // of a last one: its items, then its placements
+    std::uint32_t first_child = kNoId;
+    std::uint32_t next_sibling = kNoId;
+    // Its placements: of an inner one in its list of Ranker::lists_, of a last one in a row (while
+    // they are not made yet: its items).
+    std::uint32_t list = kNoId;
+    std::uint32_t first = 0, count = 0;
+
+    bool is_last() const noexcept { return first_child == kNoId; }
 };
 
 // The order is made from the bottom up. What a budget places, and in which order, does not depend
@@ -116,6 +120,11 @@ class Ranker {
         places_.resize(standings.budgets.size());
     }
 
+    void reserve(std::size_t jobs) {
+        items_.reserve(jobs);
+        nodes_.reserve(std::min(jobs, standings_.budgets.size()) + 64);
+    }
+
     // All its pending tasks but the first `placed`.
     void add(std::uint32_t index, std::uint32_t placed) {
         const PendingJob& job = view_.pending[index];
@@ -134,10 +143,11 @@ class Ranker {
         item.amount = amount_of(job);
         item.job = index;
         item.budget = job.budget;
-        item.placed = placed;
-        item.tasks = job.tasks;
-        item.single_tasks = single_tasks(job);
         item.counts = job.block == StartBlock::none;
+        item.is_array = job.tasks != 1;
+        if (placed > 0) {
+            placed_.emplace(index, placed);
+        }
         raises_ = raises_ || (job.team_priority > TeamPriority::normal && !place.pooled);
     }
 
@@ -149,19 +159,24 @@ class Ranker {
         lower_those_above_their_share();
         sort_into_budgets();
         for (std::uint32_t n = 1; n < nodes_.size(); ++n) {
-            if (nodes_[n].children.empty()) {
+            if (nodes_[n].is_last()) {
                 place_budget(n);
             }
         }
         // Children were made after their parents.
         for (auto n = static_cast<std::uint32_t>(nodes_.size()); n-- > 0;) {
-            if (!nodes_[n].children.empty()) {
+            if (!nodes_[n].is_last()) {
                 merge_children(n);
             }
         }
         const std::size_t first_out = out.size();
-        for (const std::uint32_t p : nodes_[0].list) {
-            const Placement& placement = placements_[p];
+        const std::vector<std::uint32_t>& order = lists_[nodes_[0].list];
+        for (std::size_t i = 0; i < order.size(); ++i) {
+            if (i + 16 < order.size()) {
+                __builtin_prefetch(&placements_[order[i + 16]]);
+                __builtin_prefetch(&nodes_[placements_[order[i + 8]].node]);
+            }
+            const Placement& placement = placements_[order[i]];
             if (out.size() > first_out && out.back().job == placement.job) {
                 out.back().tasks += placement.tasks;
                 continue;
@@ -180,11 +195,9 @@ class Ranker {
         std::uint64_t order = 0;
         std::uint64_t amount = 0;  // of one task
         std::uint32_t job = 0;
-        BudgetId budget = 0;
-        std::uint32_t placed = 0;
-        std::uint32_t tasks = 0;
-        std::uint32_t single_tasks = 0;
-        bool counts = true;
+        BudgetId budget : 30;
+        std::uint32_t counts : 1;
+        std::uint32_t is_array : 1;  // several tasks
 
         bool operator<(const Item& other) const noexcept {
             if (group != other.group) {
@@ -225,7 +238,8 @@ class Ranker {
         RatioKey key;
         const std::uint32_t* next;
         const std::uint32_t* end;
-        std::uint32_t node;
+        std::uint64_t amount;  // of *next
+        RankNode* node;
     };
 
     std::uint32_t make_node(BudgetId budget) {
@@ -244,10 +258,10 @@ class Ranker {
                                        : 0;
                 node.keys = KeyMaker(node.entitlement);
                 node.shares = standing.shares;
-                node.parent = at;
                 node_by_side_[side] = static_cast<std::uint32_t>(nodes_.size());
-                nodes_[at].children.push_back(node_by_side_[side]);
-                nodes_.push_back(std::move(node));
+                node.next_sibling = nodes_[at].first_child;
+                nodes_[at].first_child = node_by_side_[side];
+                nodes_.push_back(node);
             }
             at = node_by_side_[side];
         }
@@ -307,9 +321,6 @@ class Ranker {
 
     // How many of its tasks are looked at one by one: one more than the cluster could hold.
     std::uint32_t single_tasks(const PendingJob& job) const {
-        if (job.tasks == 1) {
-            return 1;
-        }
         const std::int64_t each = std::max<std::int64_t>(job.shape.gpus, 1);
         return static_cast<std::uint32_t>(
             std::min<std::int64_t>(available_gpus_ / each + 1, job.tasks));
@@ -367,21 +378,24 @@ class Ranker {
                 }
                 User& user = users_[best];
                 const Item& item = sorted_[user.next];
+                const std::uint32_t all = item.is_array ? view_.pending[item.job].tasks : 1;
                 const std::uint32_t tasks =
-                    user.task >= item.single_tasks ? item.tasks - user.task : 1;
+                    item.is_array && user.task >= single_tasks(view_.pending[item.job])
+                        ? all - user.task
+                        : 1;
                 const std::uint64_t amount =
                     tasks == 1 ? item.amount
                                : saturated(static_cast<UInt128>(item.amount) * tasks);
-                placements_.push_back({charge, item.job, user.task, tasks, n, item.counts});
+                placements_.push_back({charge, item.job, user.task, tasks, n, item.counts != 0});
                 amounts_.push_back(amount);
                 charge += times_window(amount);
                 user.charge += times_window(amount);
                 user.task += tasks;
-                if (user.task >= item.tasks) {
+                if (user.task >= all) {
                     if (++user.next == user.end) {
                         std::swap(users_[best], users_[--active]);
                     } else {
-                        user.task = sorted_[user.next].placed;
+                        user.task = placed_of(sorted_[user.next]);
                     }
                 }
             }
@@ -403,7 +417,15 @@ class Ranker {
         std::swap(users_[active], users_[u]);
         users_[active].next = from;
         users_[active].end = to;
-        users_[active].task = sorted_[from].placed;
+        users_[active].task = placed_of(sorted_[from]);
+    }
+
+    std::uint32_t placed_of(const Item& item) const {
+        if (!item.is_array || placed_.empty()) {
+            return 0;
+        }
+        const auto it = placed_.find(item.job);
+        return it == placed_.end() ? 0 : it->second;
     }
 
     bool user_goes_first(const User& a, const User& b) const noexcept {
@@ -422,12 +444,12 @@ class Ranker {
         }
         heap_.clear();
         std::size_t total = 0;
-        for (const std::uint32_t c : nodes_[n].children) {
-            const RankNode& child = nodes_[c];
-            const bool inner = !child.children.empty();
-            const std::uint32_t* first = inner ? child.list.data() : identity_.data() + child.first;
-            const std::size_t count = inner ? child.list.size() : child.count;
-            heap_.push_back({child.keys.key(child.charge), first, first + count, c});
+        for (std::uint32_t c = nodes_[n].first_child; c != kNoId; c = nodes_[c].next_sibling) {
+            RankNode& child = nodes_[c];
+            const std::uint32_t* first = child.is_last() ? identity_.data() + child.first
+                                                         : lists_[child.list].data();
+            const std::size_t count = child.is_last() ? child.count : lists_[child.list].size();
+            heap_.push_back({child.keys.key(child.charge), first, first + count, amounts_[*first], &child});
             total += count;
         }
         std::vector<std::uint32_t> list(total);
@@ -437,19 +459,25 @@ class Ranker {
         std::size_t size = heap_.size();
         while (size > 1) {
             Cursor top = heap_[0];
-            RankNode& child = nodes_[top.node];
-            const std::uint32_t p = *top.next++;
-            *out++ = p;
+            *out++ = *top.next++;
             if (top.next == top.end) {
                 top = heap_[--size];
-            } else if (amounts_[p] != 0) {
-                child.charge += times_window(amounts_[p]);
-                top.key = child.keys.key(child.charge);
+            } else {
+                if (top.amount != 0) {
+                    RankNode& child = *top.node;
+                    child.charge += times_window(top.amount);
+                    top.key = child.keys.key(child.charge);
+                }
+                top.amount = amounts_[*top.next];
+                if (top.next + 1 != top.end) {
+                    __builtin_prefetch(&amounts_[top.next[1]]);
+                }
             }
             sift_down(top, size);
         }
         out = std::copy(heap_[0].next, heap_[0].end, out);
-        nodes_[n].list = std::move(list);
+        nodes_[n].list = static_cast<std::uint32_t>(lists_.size());
+        lists_.push_back(std::move(list));
     }
 
     // Puts the cursor where it belongs from the top of the heap down.
@@ -483,8 +511,8 @@ class Ranker {
     }
 
     bool goes_first_exactly(const Cursor& a, const Cursor& b) const {
-        const RankNode& x = nodes_[a.node];
-        const RankNode& y = nodes_[b.node];
+        const RankNode& x = *a.node;
+        const RankNode& y = *b.node;
         const auto order = compare_ratio(x.charge, x.entitlement, y.charge, y.entitlement);
         if (order != 0) {
             return order < 0;
@@ -516,12 +544,23 @@ class Ranker {
     std::vector<std::uint32_t> node_by_side_;
     std::vector<UInt128> member_charges_;
     std::vector<Item> items_, sorted_;
+    std::unordered_map<std::uint32_t, std::uint32_t> placed_;  // tasks before these, by job
     std::vector<Placement> placements_;
     std::vector<std::uint64_t> amounts_;  // beside placements_
     std::vector<std::uint32_t> identity_;
+    std::vector<std::vector<std::uint32_t>> lists_;
     std::vector<User> users_;
     std::vector<Cursor> heap_;
 };
+
+// A queue of 100 000 jobs is far larger than the cache.
+constexpr std::size_t kJobsAhead = 8;
+inline void prefetch(const PendingJob& job) noexcept {
+    const char* bytes = reinterpret_cast<const char*>(&job);
+    for (std::size_t line = 0; line < sizeof(PendingJob); line += 64) {
+        __builtin_prefetch(bytes + line);
+    }
+}
 
 bool earlier_submitted(const PendingJob& a, const PendingJob& b) {
     return std::pair(a.first_submit_at, a.order_key()) <
@@ -568,6 +607,7 @@ std::vector<RankedEntry> rank_queue(const ClusterView& view, const Standings& st
     Ranker allocated = ranker_of(RunKind::allocated);
     Ranker unallocated = ranker_of(RunKind::unallocated);
     Ranker outside = ranker_of(RunKind::outside);
+    allocated.reserve(view.pending.size());
     std::vector<std::uint32_t> express;
     std::vector<bool> funded(standings.budgets.size());
     for (BudgetId b = 0; b < funded.size(); ++b) {
@@ -579,6 +619,9 @@ std::vector<RankedEntry> rank_queue(const ClusterView& view, const Standings& st
     }
     for (std::uint32_t i = 0; i < view.pending.size(); ++i) {
         const PendingJob& job = view.pending[i];
+        if (i + kJobsAhead < view.pending.size()) {
+            prefetch(view.pending[i + kJobsAhead]);
+        }
         has_pending[job.member] = true;
         if (!planned.empty()) {
             if (const auto plan = planned.find(job.id); plan != planned.end()) {
