@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <ctime>
+#include <exception>
 
 #include "tools/controller.hpp"
 
@@ -11,6 +12,18 @@ namespace tranche {
 int complain(const CommandTable& table, const std::string& text, int code) {
     std::fprintf(stderr, "%s: %s\n", table.name, text.c_str());
     return code;
+}
+
+int run_command(const CommandTable& (*table)(), int (*body)(int, char**), int count,
+                char** arguments) noexcept {
+    try {
+        return body(count, arguments);
+    } catch (const std::exception& e) {
+        std::fprintf(stderr, "%s: internal fault: %s\n", table().name, e.what());
+    } catch (...) {
+        std::fprintf(stderr, "%s: internal fault\n", table().name);
+    }
+    return kRefused;
 }
 
 int print_answer(const std::string& text) {

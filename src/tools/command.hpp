@@ -16,6 +16,10 @@ namespace tranche {
 int complain(const CommandTable& table, const std::string& text, int code);
 int print_answer(const std::string& text);  // kRefused if it cannot be written
 
+// The body of main(): what it throws is said and fails.
+int run_command(const CommandTable& (*table)(), int (*body)(int, char**), int count,
+                char** arguments) noexcept;
+
 // Handles --help, --usage and --version; the exit code if one of them was said.
 std::optional<int> print_about(const CommandTable& table, const CommandLine& line);
 

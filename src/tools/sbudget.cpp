@@ -183,6 +183,7 @@ Result<std::string> table_of(const std::vector<Column>& columns, const Json& row
             continue;
         }
         std::vector<std::string> line;
+        line.reserve(chosen.size());
         for (const Column* column : chosen) {
             line.push_back(column->cell(row));
         }
@@ -419,5 +420,5 @@ int run(int count, char** arguments) {
 }  // namespace tranche
 
 int main(int count, char** arguments) {
-    return tranche::run(count, arguments);
+    return tranche::run_command(tranche::sbudget_table, tranche::run, count, arguments);
 }

@@ -169,6 +169,7 @@ int show_queue(const CommandLine& line, const TableStyle& style) {
     std::vector<std::vector<std::string>> cells;
     for (const Json& row : rows) {
         std::vector<std::string> cell_row;
+        cell_row.reserve(columns.size());
         for (const ColumnName* column : columns) {
             cell_row.push_back(cell_of(column->name, column->json_key, row, now));
         }
@@ -386,5 +387,5 @@ int run(int count, char** arguments) {
 }  // namespace tranche
 
 int main(int count, char** arguments) {
-    return tranche::run(count, arguments);
+    return tranche::run_command(tranche::srank_table, tranche::run, count, arguments);
 }

@@ -71,6 +71,7 @@ std::string table_text(const std::vector<TableColumn>& columns,
     std::vector<std::vector<std::string>> cells;
     if (style.heading) {
         std::vector<std::string> heads;
+        heads.reserve(columns.size());
         for (const TableColumn& column : columns) {
             heads.push_back(column.head);
         }
@@ -78,6 +79,7 @@ std::string table_text(const std::vector<TableColumn>& columns,
     }
     for (const auto& row : rows) {
         std::vector<std::string> clean;
+        clean.reserve(row.size());
         for (const std::string& cell : row) {
             clean.push_back(harmless(cell));
         }
