@@ -120,23 +120,14 @@ class Ranker {
         places_.resize(standings.budgets.size());
     }
 
-    void reserve(std::size_t jobs) {
-        items_.reserve(jobs);
-        nodes_.reserve(std::min(jobs, standings_.budgets.size()) + 64);
-    }
+    void reserve(std::size_t jobs) { items_.reserve(jobs); }
 
     // All its pending tasks but the first `placed`.
     void add(std::uint32_t index, std::uint32_t placed) {
         const PendingJob& job = view_.pending[index];
-        Place& place = places_[job.budget];
-        if (place.node == kNoId) {
-            place.node = make_node(job.budget);
-            place.pooled = standings_.budgets[job.budget].pooled;
-        }
-        ++place.jobs;
+        ++places_[job.budget].jobs;
         Item& item = items_.emplace_back();
-        // Urgent first, then by member; a pooled budget's members are not told apart.
-        item.group = group_of(job.team_priority, place.pooled ? 0 : job.member);
+        item.group = group_of(job.team_priority, job.member);
         item.nice = job.nice;
         item.first_submit_at = job.first_submit_at;
         item.order = job.order_key();
@@ -148,13 +139,14 @@ class Ranker {
         if (placed > 0) {
             placed_.emplace(index, placed);
         }
-        raises_ = raises_ || (job.team_priority > TeamPriority::normal && !place.pooled);
+        raises_ = raises_ || job.team_priority > TeamPriority::normal;
     }
 
     void run(Band band, std::vector<RankedEntry>& out) {
         if (items_.empty()) {
             return;
         }
+        make_nodes();
         sum_charges();
         lower_those_above_their_share();
         sort_into_budgets();
@@ -189,7 +181,7 @@ class Ranker {
 
   private:
     struct Item {
-        std::uint64_t group = 0;
+        std::uint64_t group = 0;  // urgent first, then by member; in a pooled budget all are one
         std::int64_t nice = 0;
         std::int64_t first_submit_at = 0;
         std::uint64_t order = 0;
@@ -241,6 +233,17 @@ class Ranker {
         std::uint64_t amount;  // of *next
         RankNode* node;
     };
+
+    // In the order of budgets, which is that of the standings' memory.
+    void make_nodes() {
+        nodes_.reserve(std::min(items_.size(), places_.size()) + 64);
+        for (BudgetId budget = 0; budget < places_.size(); ++budget) {
+            if (places_[budget].jobs > 0) {
+                places_[budget].node = make_node(budget);
+                places_[budget].pooled = standings_.budgets[budget].pooled;
+            }
+        }
+    }
 
     std::uint32_t make_node(BudgetId budget) {
         std::uint32_t at = 0;
@@ -313,7 +316,12 @@ class Ranker {
         }
         sorted_.resize(items_.size());
         for (const Item& item : items_) {
-            sorted_[places_[item.budget].jobs++] = item;
+            Place& place = places_[item.budget];
+            Item& to = sorted_[place.jobs++];
+            to = item;
+            if (place.pooled) {
+                to.group &= ~std::uint64_t{0xffffffff};
+            }
         }
         placements_.reserve(items_.size());
         amounts_.reserve(items_.size());
