@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <memory>
 #include <numeric>
 #include <tuple>
 #include <unordered_map>
@@ -181,12 +182,12 @@ class Ranker {
 
   private:
     struct Item {
-        std::uint64_t group = 0;  // urgent first, then by member; in a pooled budget all are one
-        std::int64_t nice = 0;
-        std::int64_t first_submit_at = 0;
-        std::uint64_t order = 0;
-        std::uint64_t amount = 0;  // of one task
-        std::uint32_t job = 0;
+        std::uint64_t group;  // urgent first, then by member; in a pooled budget all are one
+        std::int64_t nice;
+        std::int64_t first_submit_at;
+        std::uint64_t order;
+        std::uint64_t amount;  // of one task
+        std::uint32_t job;
         BudgetId budget : 30;
         std::uint32_t counts : 1;
         std::uint32_t is_array : 1;  // several tasks
@@ -314,7 +315,7 @@ class Ranker {
                 place.jobs = sum - place.jobs;  // from now on: where its next one goes
             }
         }
-        sorted_.resize(items_.size());
+        sorted_.reset(new Item[items_.size()]);  // not set to zero: all are written below
         for (const Item& item : items_) {
             Place& place = places_[item.budget];
             Item& to = sorted_[place.jobs++];
@@ -358,14 +359,12 @@ class Ranker {
     // with the smaller charge, then nice, first submission and job id.
     void place_budget(std::uint32_t n) {
         RankNode& node = nodes_[n];
-        const auto begin = sorted_.begin() + node.first;
-        const auto end = begin + node.count;
-        std::sort(begin, end);
+        std::sort(&sorted_[node.first], &sorted_[node.first] + node.count);
         const std::uint32_t last = node.first + node.count;
         node.first = static_cast<std::uint32_t>(placements_.size());
         UInt128 charge = node.charge;
         users_.clear();
-        for (auto at = static_cast<std::uint32_t>(begin - sorted_.begin()); at < last;) {
+        for (std::uint32_t at = last - node.count; at < last;) {
             // One class of team priority; charges go on from class to class.
             const std::uint64_t rank_class = sorted_[at].group >> 32;
             std::size_t active = 0;
@@ -551,7 +550,8 @@ class Ranker {
     std::vector<Place> places_;  // by budget
     std::vector<std::uint32_t> node_by_side_;
     std::vector<UInt128> member_charges_;
-    std::vector<Item> items_, sorted_;
+    std::vector<Item> items_;
+    std::unique_ptr<Item[]> sorted_;
     std::unordered_map<std::uint32_t, std::uint32_t> placed_;  // tasks before these, by job
     std::vector<Placement> placements_;
     std::vector<std::uint64_t> amounts_;  // beside placements_
