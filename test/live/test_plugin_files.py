@@ -63,6 +63,14 @@ def test_slurmctld_has_every_symbol_that_the_plugin_imports(plugin):
     assert symbols(file, "--undefined-only") - there == set()
 
 
+@pytest.mark.parametrize("plugin", IN_SLURMCTLD)
+def test_slurmctld_has_the_variables_that_are_weak_for_the_sake_of_clients(plugin):
+    text = subprocess.run(["nm", "-D", "--undefined-only", str(LIBRARIES / f"{plugin}.so")],
+                          text=True, capture_output=True, check=True).stdout
+    weak = set(re.findall(r" [wvV] ([a-z]\w*)$", text, re.M))
+    assert weak - exported_with_libraries(program("slurmctld")) == set()
+
+
 @pytest.mark.parametrize("command", ["sbatch", "salloc", "srun", "slurmd", "slurmstepd"])
 def test_the_spank_plugin_finds_its_symbols_wherever_it_is_loaded(command):
     file = LIBRARIES / "spank_contract.so"

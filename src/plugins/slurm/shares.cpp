@@ -59,9 +59,7 @@ class Numbers {
             return out;
         }
         const SideId side = 2 * known->second;
-        const std::uint64_t milli =
-            shown_ratio_milli(standings, side, view_.available_weight_milli);
-        out.ratio = milli == UINT64_MAX ? kUnused : static_cast<double>(milli) / kMilli;
+        out.ratio = ratio(side);
         out.used_gpu_seconds = plain_seconds(standings.sides[side].usage);
         if (!user.empty()) {
             const auto member = members_.find(std::to_string(known->second) + '/' + user);
@@ -73,6 +71,17 @@ class Numbers {
     }
 
   private:
+    // As shown_ratio_milli(), in floating point: sshare prints six decimals.
+    double ratio(SideId side) const {
+        const Standings& standings = view_.standings;
+        const double charge = static_cast<double>(standings.sides[side].charge());
+        const double funded = static_cast<double>(entitled_fraction(standings, side)) /
+                              static_cast<double>(kFractionOne) *
+                              static_cast<double>(view_.available_weight_milli) *
+                              static_cast<double>(standings.window.full());
+        return funded > 0 ? charge / funded : charge > 0 ? kUnused : 0;
+    }
+
     const EngineView& view_;
     std::unordered_map<std::string, BudgetId> by_name_;
     std::unordered_map<std::string, const MemberStanding*> members_;
