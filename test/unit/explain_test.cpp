@@ -205,6 +205,18 @@ TEST_F(ExplainTest, a_running_job_says_who_could_take_it_and_when) {
     EXPECT_EQ(safe.takeable_from_at, kNever);
 }
 
+TEST_F(ExplainTest, a_small_job_behind_a_large_one_of_its_budget_is_seen) {
+    // progB would stand at 604 + 200 with its first job, above 0.95 x 804; with the second at 612.
+    view_.pending.push_back(view_.pending[0]);
+    view_.pending.back().id = 4;
+    view_.pending.back().first_submit_at += 100;
+    view_.pending[0].min_runtime_seconds = 50 * kHour;
+    ranking_ = rank_queue(view_, standings_, settings_);
+    const RunningExplanation over = RunningExplainer(input()).explain(1);
+    ASSERT_EQ(over.takers.size(), 1u);
+    EXPECT_EQ(over.takers[0].job, 4u);
+}
+
 TEST_F(ExplainTest, jobs_placed_before_count_on_both_sides) {
     // Progressive: a second job of progB is placed when progB counts the first one's 8 GPU hours.
     view_.pending.push_back(view_.pending[0]);

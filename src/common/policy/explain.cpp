@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 #include <tuple>
 #include <unordered_map>
@@ -14,7 +15,7 @@ namespace tranche {
 namespace {
 
 constexpr std::int64_t kFreeJobSeconds = 3600;  // what a free job counts when placed (ranking)
-constexpr std::size_t kMostClaimants = 200;
+constexpr std::size_t kMostClaimants = 400;
 
 std::int64_t clamped(UInt128 value) noexcept {
     constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
@@ -403,13 +404,35 @@ RunningExplainer::RunningExplainer(const ExplainInput& input)
     : input_(input),
       may_raise_(
           members_that_may_raise(input.view, input.standings, input.settings, RunKind::allocated)) {
-    std::set<std::pair<BudgetId, bool>> seen;
-    for (const RankedEntry& entry : input_.ranking) {
+    // Of each budget the first in the list, and the one that commits least: if not even that one
+    // may take a run, none of the budget's may.
+    struct Pair {
+        std::size_t first = 0, smallest = 0;  // into the ranking
+    };
+    std::map<std::pair<BudgetId, bool>, Pair> by_budget;
+    const auto commits = [&](std::size_t i) {
+        const PendingJob& job = input_.view.pending[input_.ranking[i].job];
+        return job.weight_milli * job.contract_seconds();
+    };
+    for (std::size_t i = 0; i < input_.ranking.size(); ++i) {
+        const RankedEntry& entry = input_.ranking[i];
         const PendingJob& job = input_.view.pending[entry.job];
-        if (entry.counts && is_allocated(job, input_.standings) &&
-            claimants_.size() < kMostClaimants &&
-            seen.emplace(job.budget, entry.band == Band::express).second) {
-            claimants_.push_back(&entry);
+        if (!entry.counts || !is_allocated(job, input_.standings)) {
+            continue;
+        }
+        const auto [it, is_new] =
+            by_budget.try_emplace({job.budget, entry.band == Band::express}, Pair{i, i});
+        if (!is_new && commits(i) < commits(it->second.smallest)) {
+            it->second.smallest = i;
+        }
+    }
+    std::set<std::size_t> chosen;  // by rank
+    for (const auto& [key, pair] : by_budget) {
+        chosen.insert({pair.first, pair.smallest});
+    }
+    for (const std::size_t i : chosen) {
+        if (claimants_.size() < kMostClaimants) {
+            claimants_.push_back(&input_.ranking[i]);
         }
     }
 }

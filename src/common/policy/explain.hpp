@@ -118,7 +118,7 @@ struct RunningExplanation {
     std::int64_t started_at = 0;
     std::int64_t protected_until = 0;  // 0: free; kNever: its clock has not started
     JobId leaving_for = 0;
-    std::vector<TakeOutlook> takers;  // one a budget that waits, best rank first, who may
+    std::vector<TakeOutlook> takers;  // of those that wait, best rank first, who may
     std::size_t takers_count = 0;
     std::int64_t takeable_from_at = kNever;  // by whoever waits now
 
@@ -149,7 +149,7 @@ class RunningExplainer {
   private:
     const ExplainInput input_;
     std::vector<bool> may_raise_;
-    std::vector<const RankedEntry*> claimants_;  // the first of each budget, and express ones
+    std::vector<const RankedEntry*> claimants_;  // of each budget the first and the smallest
 };
 
 // Faded values (times the window) and plain ones as thousandths of a GPU hour.

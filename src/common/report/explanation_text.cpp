@@ -278,7 +278,9 @@ std::string explanation_text(const RunningExplanation& e, const Moment& now,
     if (e.takers.empty()) {
         text += e.leaving_for != 0 ? "" : "Nobody who waits now could take it\n";
     } else {
-        text += "Who could take it (the first of each budget that waits, by today's ratios):\n";
+        text +=
+            "Who could take it (of each budget that waits the first and the smallest, by today's "
+            "ratios):\n";
         for (const TakeOutlook& outlook : e.takers) {
             text += outlook_line(outlook, now);
         }
