@@ -24,10 +24,14 @@ int init() {
     });
 }
 
-int fini() { return SLURM_SUCCESS; }
+int fini() {
+    return SLURM_SUCCESS;
+}
 
 // Asked by the queue's sort before it compares priorities: with "no" the priorities decide.
-bool preempt_p_job_preempt_check(job_queue_rec_t*, job_queue_rec_t*) { return false; }
+bool preempt_p_job_preempt_check(job_queue_rec_t*, job_queue_rec_t*) {
+    return false;
+}
 
 // Job write lock held. slurmctld offers every job of its list in each start attempt of `claimant`.
 bool preempt_p_preemptable(job_record_t* victim, job_record_t* claimant) {

@@ -59,7 +59,8 @@ void priority_p_set_assoc_usage(slurmdb_assoc_rec_t* association) {
 
 // Also called in the client, by sshare.
 double priority_p_calc_fs_factor(long double usage, long double shares) {
-    return guarded("priority_p_calc_fs_factor", 0.0, [&] { return fair_share_factor(usage, shares); });
+    return guarded("priority_p_calc_fs_factor", 0.0,
+                   [&] { return fair_share_factor(usage, shares); });
 }
 
 // No locks held.

@@ -43,11 +43,15 @@ struct Books {
     std::time_t started = 0;
 };
 Books books;
-std::atomic<bool> opened{false};   // the first tick is over
+std::atomic<bool> opened{false};  // the first tick is over
 std::atomic_flag ticking = ATOMIC_FLAG_INIT;
 
-bool has_accounting() { return assoc_mgr_root_assoc != nullptr && slurm_with_slurmdbd() != 0; }
-bool limits_enforced() { return (accounting_enforce & ACCOUNTING_ENFORCE_LIMITS) != 0; }
+bool has_accounting() {
+    return assoc_mgr_root_assoc != nullptr && slurm_with_slurmdbd() != 0;
+}
+bool limits_enforced() {
+    return (accounting_enforce & ACCOUNTING_ENFORCE_LIMITS) != 0;
+}
 
 double decay_per_second() {
     const double half_life = slurm_conf.priority_decay_hl;
@@ -56,10 +60,10 @@ double decay_per_second() {
 
 // One stretch of a run, as it is added to the books.
 struct Stretch {
-    double wall = 0;              // seconds, decayed, by the QOS's usage factor
-    double wall_undecayed = 0;    // for a QOS with NoDecay
+    double wall = 0;            // seconds, decayed, by the QOS's usage factor
+    double wall_undecayed = 0;  // for a QOS with NoDecay
     double billed = 0, billed_undecayed = 0;
-    std::uint64_t planned = 0;    // seconds to take away from the run-seconds
+    std::uint64_t planned = 0;  // seconds to take away from the run-seconds
 };
 
 bool counts(const job_record_t& job, int tres) {
@@ -74,12 +78,12 @@ void take_run_seconds(BookUsage& usage, const job_record_t& job, double planned)
         if (!counts(job, i)) {
             continue;
         }
-        const auto seconds = static_cast<std::uint64_t>(planned * static_cast<double>(job.tres_alloc_cnt[i]));
+        const auto seconds =
+            static_cast<std::uint64_t>(planned * static_cast<double>(job.tres_alloc_cnt[i]));
         std::uint64_t& left = usage.grp_used_tres_run_secs[i];
         if (seconds > left) {
-            slurm_debug("tranche: job %u takes %lu run-seconds of a limit that has %lu",
-                        job.job_id, static_cast<unsigned long>(seconds),
-                        static_cast<unsigned long>(left));
+            slurm_debug("tranche: job %u takes %lu run-seconds of a limit that has %lu", job.job_id,
+                        static_cast<unsigned long>(seconds), static_cast<unsigned long>(left));
         }
         left -= std::min(left, seconds);
     }
@@ -200,9 +204,8 @@ void take_used_time(std::time_t until) {
         };
         take(job.qos_ptr);
         take(partition_qos(job));
-        for_each_association(job, [&](slurmdb_assoc_usage_t& usage) {
-            take_run_seconds(usage, job, planned);
-        });
+        for_each_association(
+            job, [&](slurmdb_assoc_usage_t& usage) { take_run_seconds(usage, job, planned); });
     });
 }
 
@@ -304,7 +307,8 @@ void write_books(const Books& in) {
     const std::string fresh = path + ".new";
     const int file = open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     const bool written =
-        file >= 0 && write(file, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()) &&
+        file >= 0 &&
+        write(file, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()) &&
         fsync(file) == 0;
     if (file >= 0) {
         close(file);
@@ -397,8 +401,8 @@ void account_limits_tick(std::int64_t now) {
     tick(static_cast<std::time_t>(now));
 }
 
-// Before the first tick nothing was taken away yet: the whole limit goes, and the whole run counts as
-// used, which errs against the account by what the former slurmctld had charged already.
+// Before the first tick nothing was taken away yet: the whole limit goes, and the whole run counts
+// as used, which errs against the account by what the former slurmctld had charged already.
 void account_limits_job_end(job_record_t& job) {
     const std::time_t now = std::time(nullptr);
     if (opened) {

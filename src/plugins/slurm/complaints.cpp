@@ -26,7 +26,8 @@ class Parameters {
         for (std::size_t at = 0; at < text_.size();) {
             const std::size_t end = std::min(text_.find(',', at), text_.size());
             const std::string_view word = std::string_view(text_).substr(at, end - at);
-            if (word.starts_with(name) && (word.size() == name.size() || word[name.size()] == '=')) {
+            if (word.starts_with(name) &&
+                (word.size() == name.size() || word[name.size()] == '=')) {
                 return word.size() == name.size() ? std::string()
                                                   : std::string(word.substr(name.size() + 1));
             }
@@ -80,18 +81,20 @@ std::vector<std::string> configuration_complaints() {
     const std::string plan_band = std::to_string(band_floor(Band::plan));
     const auto reserve = parameters.value("bf_min_prio_reserve");
     if (!reserve.has_value()) {
-        complain("SchedulerParameters has no bf_min_prio_reserve: the first job that waits closes "
-                 "its partition for all behind it",
-                 "SchedulerParameters=bf_min_prio_reserve=" + plan_band);
+        complain(
+            "SchedulerParameters has no bf_min_prio_reserve: the first job that waits closes "
+            "its partition for all behind it",
+            "SchedulerParameters=bf_min_prio_reserve=" + plan_band);
     } else if (*reserve != plan_band) {
         complain("SchedulerParameters has bf_min_prio_reserve=" + *reserve +
                      ", which is not where the band of the plans begins",
                  "SchedulerParameters=bf_min_prio_reserve=" + plan_band);
     }
     if (!parameters.has("bf_continue")) {
-        complain("SchedulerParameters has no bf_continue: each change of priorities ends the "
-                 "backfill cycle that is under way",
-                 "SchedulerParameters=bf_continue");
+        complain(
+            "SchedulerParameters has no bf_continue: each change of priorities ends the "
+            "backfill cycle that is under way",
+            "SchedulerParameters=bf_continue");
     }
     if (const auto interval = parameters.number("bf_interval");
         interval.value_or(30) > kLongestBackfillInterval) {
@@ -109,8 +112,8 @@ std::vector<std::string> configuration_complaints() {
                      ": jobs further back are not tried when a job ends",
                  "SchedulerParameters=default_queue_depth=1000");
     }
-    for (const char* word : {"preempt_strict_order", "preempt_youngest_first",
-                             "preempt_reorder_count"}) {
+    for (const char* word :
+         {"preempt_strict_order", "preempt_youngest_first", "preempt_reorder_count"}) {
         if (parameters.has(word)) {
             complain("SchedulerParameters has " + std::string(word) +
                          ", which orders victims otherwise than the plans",
@@ -125,9 +128,10 @@ std::vector<std::string> configuration_complaints() {
         }
     }
     if (slurm_conf.job_file_append == 0) {
-        complain("JobFileAppend=0: a requeued job's output is truncated, and with it the line that "
-                 "says why it was preempted",
-                 "JobFileAppend=1");
+        complain(
+            "JobFileAppend=0: a requeued job's output is truncated, and with it the line that "
+            "says why it was preempted",
+            "JobFileAppend=1");
     }
     if (slurm_conf.kill_wait > kLongestKillWait) {
         complain("KillWait=" + std::to_string(slurm_conf.kill_wait) +

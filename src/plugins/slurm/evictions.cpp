@@ -3,7 +3,8 @@
 //
 // Slurm's own path ends a grace only at its sweep, every 30 seconds, so the engine's clock decides
 // here. preempt_time and end_time are set as Slurm sets them: they are saved with the job, and if
-// this process's threads die the sweep still ends what was warned (preempt.c, job_mgr.c of 22.05.8).
+// this process's threads die the sweep still ends what was warned (preempt.c, job_mgr.c
+// of 22.05.8).
 #include <algorithm>
 #include <ctime>
 
@@ -109,7 +110,8 @@ Status SlurmHost::warn(const Eviction& eviction) {
     }
     const std::time_t now = std::time(nullptr);
     warned_[job->job_id] = {job->details->submit_time, job->end_time, false};
-    const std::time_t grace = static_cast<std::time_t>(std::max<std::int64_t>(0, eviction.grace_seconds));
+    const std::time_t grace =
+        static_cast<std::time_t>(std::max<std::int64_t>(0, eviction.grace_seconds));
     for_each_component(*job, [&](job_record_t& component) {
         component.preempt_time = now;
         component.end_time = std::min(component.end_time, now + grace);
@@ -237,7 +239,8 @@ bool SlurmHost::release_requeued(JobId id) {
         }
         job_details& details = *component.details;
         // Only the delay of the requeue itself (batch_requeue_fini), no --begin of the user's.
-        if (details.begin_time > now && details.begin_time <= details.submit_time + delay_seconds + 2) {
+        if (details.begin_time > now &&
+            details.begin_time <= details.submit_time + delay_seconds + 2) {
             details.begin_time = 0;  // the next pass makes the job eligible and tells slurmdbd
             if (component.state_reason == WAIT_TIME) {
                 component.state_reason = WAIT_NO_REASON;

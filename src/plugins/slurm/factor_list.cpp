@@ -58,7 +58,8 @@ List factor_list(const priority_factors_request_msg_t& request, uid_t uid) {
     const auto jobs = numbers(request.job_id_list);
     const auto users = numbers(request.uid_list);
     const auto partitions = words(request.partitions);
-    const bool sees_all = (slurm_conf.private_data & PRIVATE_DATA_JOBS) == 0 || validate_operator(uid);
+    const bool sees_all =
+        (slurm_conf.private_data & PRIVATE_DATA_JOBS) == 0 || validate_operator(uid);
     List out = list_create(slurm_destroy_priority_factors_object);
     {
         const ControllerLock lock({NO_LOCK, READ_LOCK, READ_LOCK, READ_LOCK, NO_LOCK});

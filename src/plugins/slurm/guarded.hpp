@@ -13,10 +13,9 @@ namespace tranche {
 // not there. `entry` is the entry point's name.
 template <typename Answer, typename Body>
 Answer guarded(const char* entry, Answer neutral, Body&& body) noexcept {
-    return guarded(entry, std::move(neutral), std::forward<Body>(body),
-                   [](const char* where, const char* what) {
-                       Engine::instance().fault(where, what);
-                   });
+    return guarded(
+        entry, std::move(neutral), std::forward<Body>(body),
+        [](const char* where, const char* what) { Engine::instance().fault(where, what); });
 }
 
 template <typename Body>

@@ -22,8 +22,8 @@ bool is_governed(const job_record_t& job) {
     const auto look = [&](const part_record_t& partition) {
         if (view != nullptr && view->settings != nullptr && !view->settings->partitions.empty()) {
             const auto& names = view->settings->partitions;
-            governed = governed || std::find(names.begin(), names.end(),
-                                             text_of(partition.name)) != names.end();
+            governed = governed || std::find(names.begin(), names.end(), text_of(partition.name)) !=
+                                       names.end();
             return;
         }
         // The partition's nodes by name of their GRES would cost a walk: its TRES say it where
@@ -72,13 +72,13 @@ std::uint32_t engine_priority(std::uint32_t last_priority, job_record_t& job) {
     }
     const JobId id = is_het_component(job) ? job.het_job_id : job.job_id;
     std::uint32_t priority =
-        Engine::instance().priority_for(id, text_of(job.account), owner(job),
-                                        contract_entries(job), is_governed(job),
-                                        shape_at_submission(job));
+        Engine::instance().priority_for(id, text_of(job.account), owner(job), contract_entries(job),
+                                        is_governed(job), shape_at_submission(job));
     if (priority == 0) {
         const bool has_one = job.priority != 0 && job.priority != NO_VAL;
-        priority = has_one ? job.priority
-                           : std::max<std::uint32_t>(1, last_priority != NO_VAL ? last_priority - 1 : 1);
+        priority =
+            has_one ? job.priority
+                    : std::max<std::uint32_t>(1, last_priority != NO_VAL ? last_priority - 1 : 1);
     }
     spread_priority(job, priority);
     Engine::instance().kick();
@@ -104,9 +104,9 @@ void start_engine() {
     options.cluster = text_of(slurm_conf.cluster_name);
     const std::string slurm_conf_path = text_of(slurm_conf.slurm_conf);
     const std::size_t slash = slurm_conf_path.rfind('/');
-    options.settings_path =
-        (slash == std::string::npos ? std::string("/etc/slurm") : slurm_conf_path.substr(0, slash)) +
-        "/tranche.conf";
+    options.settings_path = (slash == std::string::npos ? std::string("/etc/slurm")
+                                                        : slurm_conf_path.substr(0, slash)) +
+                            "/tranche.conf";
     options.state_directory = text_of(slurm_conf.state_save_location);
     // AuthInfo=socket=PATH,ttl=...
     const std::string auth = text_of(slurm_conf.authinfo);

@@ -18,7 +18,9 @@ std::int64_t divide_up(std::int64_t value, std::int64_t by) {
 std::int64_t known(std::uint64_t value) {
     return value == NO_VAL64 || value == NO_CONSUME_VAL64 ? 0 : static_cast<std::int64_t>(value);
 }
-std::int64_t known(std::uint32_t value) { return value == NO_VAL || value == INFINITE ? 0 : value; }
+std::int64_t known(std::uint32_t value) {
+    return value == NO_VAL || value == INFINITE ? 0 : value;
+}
 std::int64_t known(std::uint16_t value) {
     return value == NO_VAL16 || value == INFINITE16 ? 0 : value;
 }
@@ -132,9 +134,8 @@ void read_holdings(const job_record_t& job, HostJob& out) {
         NodeShare share;
         share.node = static_cast<NodeIndex>(i);
         share.cpus = resources->cpus != nullptr ? resources->cpus[member] : 0;
-        share.memory_mib = resources->memory_allocated != nullptr
-                               ? known(resources->memory_allocated[member])
-                               : 0;
+        share.memory_mib =
+            resources->memory_allocated != nullptr ? known(resources->memory_allocated[member]) : 0;
         out.held_cpus += share.cpus;
         out.where.push_back(share);
         ++member;
@@ -204,12 +205,12 @@ GpuRequest requested_gpus(const job_record_t& job, std::int64_t nodes) {
         if (!type.empty()) {
             out.type = type;
         }
-        out.cpus_per_gpu = std::max(
-            out.cpus_per_gpu, want.cpus_per_gres != 0 ? known(want.cpus_per_gres)
-                                                      : known(want.def_cpus_per_gres));
-        out.memory_mib_per_gpu = std::max(
-            out.memory_mib_per_gpu,
-            want.mem_per_gres != 0 ? known(want.mem_per_gres) : known(want.def_mem_per_gres));
+        out.cpus_per_gpu =
+            std::max(out.cpus_per_gpu, want.cpus_per_gres != 0 ? known(want.cpus_per_gres)
+                                                               : known(want.def_cpus_per_gres));
+        out.memory_mib_per_gpu =
+            std::max(out.memory_mib_per_gpu, want.mem_per_gres != 0 ? known(want.mem_per_gres)
+                                                                    : known(want.def_mem_per_gres));
     });
     if (several_types) {
         out.type.clear();
@@ -226,9 +227,9 @@ JobShape requested_shape(const job_record_t& job, const SetSummary& set) {
     std::int64_t nodes = std::max<std::int64_t>(1, known(details->min_nodes));
     const std::int64_t max_nodes =
         known(details->max_nodes) != 0 ? known(details->max_nodes) : INT32_MAX;
-    const std::int64_t min_cpus = std::max<std::int64_t>(
-        1, known(details->orig_min_cpus) != 0 ? known(details->orig_min_cpus)
-                                              : known(details->min_cpus));
+    const std::int64_t min_cpus =
+        std::max<std::int64_t>(1, known(details->orig_min_cpus) != 0 ? known(details->orig_min_cpus)
+                                                                     : known(details->min_cpus));
     const GpuRequest gpus = requested_gpus(job, nodes);
     // --gpus=16 or -n 100 without -N spread over as few nodes as hold them.
     nodes = std::max({nodes, set.most_gpus > 0 ? divide_up(gpus.gpus, set.most_gpus) : 1,
@@ -244,12 +245,10 @@ JobShape requested_shape(const job_record_t& job, const SetSummary& set) {
         shape.gpus = std::max(shape.gpus, set.fewest_gpus * shape.nodes);
     }
     const std::int64_t most_gpus_here = shape.gpus_on(0);
-    shape.cpus_per_node =
-        std::max({divide_up(min_cpus, shape.nodes), known(details->pn_min_cpus),
-                  gpus.cpus_per_gpu * most_gpus_here});
+    shape.cpus_per_node = std::max({divide_up(min_cpus, shape.nodes), known(details->pn_min_cpus),
+                                    gpus.cpus_per_gpu * most_gpus_here});
     if ((slurm_conf.select_type_param & (CR_CORE | CR_SOCKET)) != 0 && set.most_threads > 1) {
-        shape.cpus_per_node =
-            divide_up(shape.cpus_per_node, set.most_threads) * set.most_threads;
+        shape.cpus_per_node = divide_up(shape.cpus_per_node, set.most_threads) * set.most_threads;
     }
     if ((slurm_conf.select_type_param & CR_MEMORY) != 0) {
         const std::uint64_t asked = details->pn_min_memory;
@@ -283,17 +282,17 @@ StartBlock start_block(const job_record_t& job, std::int64_t now) {
         return StartBlock::begin_time;
     }
     const std::uint32_t reason = job.state_reason;
-    const bool by_limit =
-        (reason >= WAIT_PART_NODE_LIMIT && reason <= WAIT_PART_INACTIVE) ||
-        (reason >= WAIT_LICENSES && reason <= WAIT_RESERVATION) ||
-        (reason >= FAIL_ACCOUNT && reason <= WAIT_QOS_TIME_LIMIT) ||
-        reason == WAIT_QOS || reason == WAIT_ACCOUNT || reason == FAIL_DOWN_PARTITION ||
-        (reason >= WAIT_QOS_GRP_CPU && reason <= WAIT_ASSOC_MAX_SUB_JOB) ||
-        reason == WAIT_ARRAY_TASK_LIMIT || reason == WAIT_BURST_BUFFER_RESOURCE ||
-        reason == WAIT_BURST_BUFFER_STAGING ||
-        (reason >= WAIT_ASSOC_GRP_UNK && reason <= WAIT_QOS_MIN_BB) ||
-        (reason >= WAIT_QOS_MAX_BB_PER_ACCT && reason <= WAIT_FED_JOB_LOCK) ||
-        (reason >= WAIT_PN_MEM_LIMIT && reason <= WAIT_RESV_DELETED);
+    const bool by_limit = (reason >= WAIT_PART_NODE_LIMIT && reason <= WAIT_PART_INACTIVE) ||
+                          (reason >= WAIT_LICENSES && reason <= WAIT_RESERVATION) ||
+                          (reason >= FAIL_ACCOUNT && reason <= WAIT_QOS_TIME_LIMIT) ||
+                          reason == WAIT_QOS || reason == WAIT_ACCOUNT ||
+                          reason == FAIL_DOWN_PARTITION ||
+                          (reason >= WAIT_QOS_GRP_CPU && reason <= WAIT_ASSOC_MAX_SUB_JOB) ||
+                          reason == WAIT_ARRAY_TASK_LIMIT || reason == WAIT_BURST_BUFFER_RESOURCE ||
+                          reason == WAIT_BURST_BUFFER_STAGING ||
+                          (reason >= WAIT_ASSOC_GRP_UNK && reason <= WAIT_QOS_MIN_BB) ||
+                          (reason >= WAIT_QOS_MAX_BB_PER_ACCT && reason <= WAIT_FED_JOB_LOCK) ||
+                          (reason >= WAIT_PN_MEM_LIMIT && reason <= WAIT_RESV_DELETED);
     return by_limit ? StartBlock::limit : StartBlock::none;
 }
 
@@ -367,7 +366,8 @@ void read_job(const job_record_t& job, NodeSets& sets, std::int64_t now, HostJob
     if (details != nullptr) {
         out.submit_at = details->submit_time;
         out.eligible_at = details->begin_time;
-        out.nice = static_cast<std::int64_t>(details->nice) - static_cast<std::int64_t>(NICE_OFFSET);
+        out.nice =
+            static_cast<std::int64_t>(details->nice) - static_cast<std::int64_t>(NICE_OFFSET);
         out.requeue = details->requeue != 0 && out.batch;
     }
     out.contract_entries = contract_entries(job);

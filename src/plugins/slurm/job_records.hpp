@@ -37,8 +37,8 @@ std::vector<std::string> contract_entries(const job_record_t& job);
 // The partitions it may run in, in the order of priority_array.
 std::vector<std::string> partition_names(const job_record_t& job);
 
-bool is_spared(const job_record_t& job);  // its partition says PreemptMode=OFF
-bool is_array_record(const job_record_t& job);  // stands for several pending tasks
+bool is_spared(const job_record_t& job);         // its partition says PreemptMode=OFF
+bool is_array_record(const job_record_t& job);   // stands for several pending tasks
 bool is_het_component(const job_record_t& job);  // but not the leader
 
 // Into a fresh `out`.

@@ -73,8 +73,9 @@ NodeSets::NodeSets(HostSnapshot& snapshot) : snapshot_(snapshot) {
     reserved_.assign(snapshot_.nodes.size(), false);
     const std::time_t now = static_cast<std::time_t>(snapshot_.now);
     for_each_in<slurmctld_resv_t>(resv_list, [&](slurmctld_resv_t& reservation) {
-        if (reservation.node_bitmap == nullptr || (reservation.ctld_flags & RESV_CTLD_FULL_NODE) == 0 ||
-            reservation.start_time > now || reservation.end_time <= now) {
+        if (reservation.node_bitmap == nullptr ||
+            (reservation.ctld_flags & RESV_CTLD_FULL_NODE) == 0 || reservation.start_time > now ||
+            reservation.end_time <= now) {
             return;
         }
         const Bits nodes = from(reservation.node_bitmap);
@@ -168,8 +169,7 @@ NodeSets::Bits NodeSets::with_features(List features) const {
             return true;
         });
         for (std::size_t i = 0; i < bits.size(); ++i) {
-            bits[i] = first ? having[i]
-                            : (all_of ? bits[i] && having[i] : bits[i] || having[i]);
+            bits[i] = first ? having[i] : (all_of ? bits[i] && having[i] : bits[i] || having[i]);
         }
         first = false;
         all_of = feature.op_code == FEATURE_OP_AND;

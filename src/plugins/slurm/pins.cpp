@@ -50,8 +50,7 @@ bitstr_t* pinned_nodes(const job_details& details, const std::vector<std::string
 
 bool takes_pin(const job_record_t* job) {
     // Components of a het job are placed one by one; whose node is whose is not known here.
-    return job != nullptr && job->details != nullptr && IS_JOB_PENDING(job) &&
-           job->het_job_id == 0;
+    return job != nullptr && job->details != nullptr && IS_JOB_PENDING(job) && job->het_job_id == 0;
 }
 
 void restore(job_record_t& job) {

@@ -199,9 +199,8 @@ Status SlurmHost::verify(JobId claimant, const std::vector<JobId>& victims,
                   partition->max_nodes, kMostNodes});
     job->bit_flags |= TEST_NOW_ONLY;
     OwnedList used;
-    const int rc = select_g_job_test(job, wanted.get(), fewest, most, fewest,
-                                     SELECT_MODE_WILL_RUN, candidates.get(), used.out(),
-                                     closed_cores.get());
+    const int rc = select_g_job_test(job, wanted.get(), fewest, most, fewest, SELECT_MODE_WILL_RUN,
+                                     candidates.get(), used.out(), closed_cores.get());
     if (rc != SLURM_SUCCESS) {
         return Error{name + " would not fit on the plan's nodes with the victims gone"};
     }

@@ -29,9 +29,10 @@ std::uint32_t grace_of(const job_record_t& job) {
 
 void complain_without_engine() {
     if (running_in_slurmctld() && text_of(slurm_conf.priority_type) != "priority/budget") {
-        slurm_error("tranche: PreemptType=preempt/contract does nothing with PriorityType=%s; write "
-                    "PriorityType=priority/budget",
-                    text_of(slurm_conf.priority_type).c_str());
+        slurm_error(
+            "tranche: PreemptType=preempt/contract does nothing with PriorityType=%s; write "
+            "PriorityType=priority/budget",
+            text_of(slurm_conf.priority_type).c_str());
     }
 }
 
@@ -56,7 +57,7 @@ int answer_preemption(const job_record_t* job, slurm_preempt_data_type_t kind, v
             return SLURM_SUCCESS;
         case PREEMPT_DATA_MODE:
             *static_cast<std::uint16_t*>(answer) =
-                job == nullptr ? static_cast<std::uint16_t>(slurm_conf.preempt_mode)
+                job == nullptr       ? static_cast<std::uint16_t>(slurm_conf.preempt_mode)
                 : is_spared(*job)    ? PREEMPT_MODE_OFF
                 : is_resumable(*job) ? PREEMPT_MODE_REQUEUE
                                      : PREEMPT_MODE_CANCEL;

@@ -80,8 +80,7 @@ void SlurmHost::set_priorities(const std::vector<PriorityChange>& changes) {
             for (; next < end; ++next) {
                 changed = write_change(changes[next]) || changed;
             }
-        } while (next < changes.size() &&
-                 std::chrono::steady_clock::now() - begun < kLongestWrite);
+        } while (next < changes.size() && std::chrono::steady_clock::now() - begun < kLongestWrite);
         if (changed) {
             last_job_update = time(nullptr);
         }

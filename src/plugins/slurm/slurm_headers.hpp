@@ -23,6 +23,8 @@
 #include <string>
 #include <type_traits>
 
+// The order counts.
+// clang-format off
 #define operator slurm_operator
 extern "C" {
 #include "config.h"
@@ -56,10 +58,11 @@ extern "C" {
 void slurm_debug(const char* format, ...) __attribute__((format(printf, 1, 2)));
 }
 #undef operator
+// clang-format on
 
-// Variables of slurmctld itself. Clients load plugins as well (sshare the priority one), and functions
-// are bound at their first call, but variables at loading: weak, they are merely null there. No entry
-// point looks at one outside slurmctld.
+// Variables of slurmctld itself. Clients load plugins as well (sshare the priority one), and
+// functions are bound at their first call, but variables at loading: weak, they are merely null
+// there. No entry point looks at one outside slurmctld.
 #pragma weak accounting_enforce
 #pragma weak acct_db_conn
 #pragma weak active_feature_list
@@ -88,10 +91,14 @@ void slurm_debug(const char* format, ...) __attribute__((format(printf, 1, 2)));
 namespace tranche {
 
 // Slurm's strings may be null.
-inline std::string text_of(const char* text) { return text != nullptr ? std::string(text) : std::string(); }
+inline std::string text_of(const char* text) {
+    return text != nullptr ? std::string(text) : std::string();
+}
 
 // Several of Slurm's functions take text they only read as char*.
-inline char* mutable_text(const char* text) { return const_cast<char*>(text); }
+inline char* mutable_text(const char* text) {
+    return const_cast<char*>(text);
+}
 
 // Slurm's locks in their one order (locks.h), held for a scope.
 class ControllerLock {

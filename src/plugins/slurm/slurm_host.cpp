@@ -21,7 +21,9 @@ constexpr std::chrono::milliseconds kLongestRead{5};  // with read locks held
 
 }  // namespace
 
-std::int64_t SlurmHost::now() const { return std::time(nullptr); }
+std::int64_t SlurmHost::now() const {
+    return std::time(nullptr);
+}
 
 // Everybody who wants to change a job waits while the records are read, so long queues are read in
 // slices. Each job is read once; what changes between two slices is seen in the next cycle.
@@ -92,11 +94,17 @@ void SlurmHost::tell(JobId job, std::string_view text) {
     }
 }
 
-void SlurmHost::wake() { schedule(false); }
+void SlurmHost::wake() {
+    schedule(false);
+}
 
-bool SlurmHost::is_operator(std::uint32_t uid) { return validate_operator(uid); }
+bool SlurmHost::is_operator(std::uint32_t uid) {
+    return validate_operator(uid);
+}
 
-std::string SlurmHost::user_name(std::uint32_t uid) { return user_name_of(uid); }
+std::string SlurmHost::user_name(std::uint32_t uid) {
+    return user_name_of(uid);
+}
 
 bool SlurmHost::is_private(std::string_view word) {
     const ControllerLock lock(kReadConfiguration);
