@@ -10,7 +10,7 @@ namespace {
 // slurm.conf says otherwise. A later date is somebody's wish.
 constexpr std::int64_t kRequeueDelayMost = 1205;
 constexpr std::int64_t kLongestGap = 12 * 3600;  // less than UsageLedger remembers closed runs
-constexpr std::int64_t kDaySeconds = 86400;  // how far back the caps of the lane look
+constexpr std::int64_t kDaySeconds = 86400;      // how far back the caps of the lane look
 
 bool holds_nodes(const HostJob& job) {
     return job.state == HostJobState::configuring || job.state == HostJobState::running ||
@@ -48,12 +48,11 @@ std::int64_t requested_gpus(const HostJob& job, const HostSnapshot& snapshot) {
 
 std::int64_t requested_weight_milli(const HostJob& job, const HostSnapshot& snapshot,
                                     const Settings& settings) {
-    const std::int64_t cpus =
-        job.shape.cpus_per_node * std::max<std::int64_t>(job.shape.nodes, 1);
-    return job.governed ? requested_gpus(job, snapshot) *
-                                  settings.gpu_weight_milli(job.shape.gpu_type) +
-                              cpus * settings.cpu_weight_milli()
-                        : cpus * 1000;
+    const std::int64_t cpus = job.shape.cpus_per_node * std::max<std::int64_t>(job.shape.nodes, 1);
+    return job.governed
+               ? requested_gpus(job, snapshot) * settings.gpu_weight_milli(job.shape.gpu_type) +
+                     cpus * settings.cpu_weight_milli()
+               : cpus * 1000;
 }
 
 }  // namespace
@@ -106,6 +105,7 @@ void JobTracker::restore(const LedgerContents& contents) {
         tracked.contract_seconds = row.min_runtime_seconds;
         tracked.wants_turn = row.kind == RunKind::unallocated && row.min_runtime_seconds > 0;
         tracked.weight_milli = row.weight_milli;
+        tracked.started_at = row.key.begin_at;
         if (row.weight_milli == 0 && (row.gpus > 0 || row.kind == RunKind::allocated)) {
             tracked.paused_at = row.key.begin_at;
             tracked.left_seconds = left_of_contract(row, tracked.paused_at);
@@ -119,6 +119,29 @@ void JobTracker::restore(const LedgerContents& contents) {
                 tracked.node_names.push_back(std::move(name));
                 name.clear();
             }
+        }
+    }
+    restore_express(contents);
+}
+
+void JobTracker::restore_express(const LedgerContents& contents) {
+    for (const SegmentRow& row : contents.express) {
+        const auto job = jobs_.find(row.key.job_id);
+        if (job != jobs_.end() && job->second.segment &&
+            job->second.segment->key.submit_at == row.key.submit_at) {
+            continue;  // of a run that goes on
+        }
+        const auto same =
+            std::find_if(past_express_.begin(), past_express_.end(), [&](const PastExpress& past) {
+                return past.job == row.key.job_id && past.submit_at == row.key.submit_at;
+            });
+        if (same != past_express_.end()) {
+            same->use.ended_at = row.ended_at;
+        } else {
+            past_express_.push_back(
+                {row.key.job_id,
+                 row.key.submit_at,
+                 {row.user, row.gpus, row.key.begin_at, row.ended_at, row.protected_until}});
         }
     }
 }
@@ -135,9 +158,8 @@ void JobTracker::read_terms(const HostJob& job, const Settings& settings, const 
                             Tracked& tracked) {
     const std::optional<ContractTerms> stored = parse_stored_terms(job.contract_entries);
     tracked.terms = stored ? *stored : default_terms(settings, !job.batch);
-    tracked.terms.min_runtime_seconds =
-        std::clamp<std::int64_t>(tracked.terms.min_runtime_seconds, 0,
-                                 settings.max_min_runtime_seconds);
+    tracked.terms.min_runtime_seconds = std::clamp<std::int64_t>(
+        tracked.terms.min_runtime_seconds, 0, settings.max_min_runtime_seconds);
     tracked.terms.resumable = tracked.terms.resumable && job.batch && job.requeue;
     auto match = tree.match(job.account, job.user, tracked.terms.budget);
     if (!match.ok()) {
@@ -204,9 +226,9 @@ void JobTracker::begin_run(const HostJob& job, const HostSnapshot& snapshot,
     const bool allocated = job.governed && tracked.contract_seconds > 0 && row.weight_milli > 0 &&
                            standings.funded(budget);
     tracked.wants_turn = allocated && as_free_.contains(job.id);
-    row.kind = !job.governed                          ? RunKind::outside
+    row.kind = !job.governed                      ? RunKind::outside
                : allocated && !tracked.wants_turn ? RunKind::allocated
-                                                      : RunKind::unallocated;
+                                                  : RunKind::unallocated;
     row.express = row.kind == RunKind::allocated && express_.contains(job.id);
     // Of a free run: the contract it gets when its turn comes.
     row.min_runtime_seconds = allocated ? tracked.contract_seconds : 0;
@@ -220,6 +242,7 @@ void JobTracker::begin_run(const HostJob& job, const HostSnapshot& snapshot,
     tracked.leaving_for = 0;
     tracked.paused_at = 0;
     tracked.weight_milli = row.weight_milli;
+    tracked.started_at = row.key.begin_at;
     tracked.segment = row;
     if (!open_segment(row.key.begin_at, tracked, ledger, out)) {
         // Its charge from then on is known already.
@@ -241,8 +264,8 @@ void JobTracker::follow_run(const HostJob& job, const HostSnapshot& snapshot,
     // Instants are whole seconds, and a segment is known by its begin: the next one begins at least
     // a second later.
     if (job.state == HostJobState::suspended) {
-        const std::int64_t at = std::max(
-            job.suspended_at != 0 ? job.suspended_at : snapshot.now, row.key.begin_at + 1);
+        const std::int64_t at =
+            std::max(job.suspended_at != 0 ? job.suspended_at : snapshot.now, row.key.begin_at + 1);
         if (tracked.paused_at == 0 && at <= snapshot.now) {
             tracked.left_seconds = left_of_contract(row, at);
             tracked.suspended_before = job.suspended_seconds;
@@ -251,6 +274,8 @@ void JobTracker::follow_run(const HostJob& job, const HostSnapshot& snapshot,
             row.weight_milli = 0;
             tracked.paused_at = at;
             open_segment(at, tracked, ledger, out);
+        } else if (tracked.paused_at != 0) {
+            tracked.suspended_before = job.suspended_seconds;
         }
         return;
     }
@@ -261,9 +286,8 @@ void JobTracker::follow_run(const HostJob& job, const HostSnapshot& snapshot,
         // Back at work: the contract's clock goes on where it stopped.
         const std::int64_t asleep = job.suspended_seconds - tracked.suspended_before;
         const std::int64_t at =
-            tracked.suspended_before >= 0 && asleep > 0
-                ? std::clamp(tracked.paused_at + asleep, row.key.begin_at + 1, snapshot.now)
-                : snapshot.now;
+            asleep > 0 ? std::clamp(tracked.paused_at + asleep, row.key.begin_at + 1, snapshot.now)
+                       : snapshot.now;
         close_segment(at, at, "resumed", tracked, ledger, out);
         if (tracked.left_seconds > 0) {
             row.protected_until = at + tracked.left_seconds;
@@ -273,7 +297,7 @@ void JobTracker::follow_run(const HostJob& job, const HostSnapshot& snapshot,
         }
         row.weight_milli = tracked.weight_milli;
         tracked.paused_at = 0;
-        tracked.suspended_before = -1;
+        tracked.suspended_before = 0;
         open_segment(at, tracked, ledger, out);
     }
     if (row.ready_at == 0 && job.state == HostJobState::running) {
@@ -324,7 +348,10 @@ void JobTracker::end_run(std::int64_t at, RunEnd end, const HostSnapshot& snapsh
     }
     close_segment(at, charged_until, std::string(to_text(end)), tracked, ledger, out);
     if (row.express) {
-        past_express_.push_back({row.user, row.gpus, row.key.begin_at, at, row.protected_until});
+        past_express_.push_back(
+            {row.key.job_id,
+             row.key.submit_at,
+             {row.user, row.gpus, tracked.started_at, at, row.protected_until}});
     }
     tracked.ended_submit_at = row.key.submit_at;
     tracked.segment.reset();
@@ -357,8 +384,8 @@ void JobTracker::observe(const HostSnapshot& snapshot, const Settings& settings,
             // A task split off its array was submitted with it.
             const auto array = jobs_.find(job.array_job_id);
             tracked.row.first_submit_at =
-                job.array_job_id != 0 && array != jobs_.end() && array->second.row.id != 0 &&
-                        array->second.row.runs == 0
+                job.array_job_id != 0 && job.array_job_id != job.id && array != jobs_.end() &&
+                        array->second.row.id != 0 && array->second.row.runs == 0
                     ? array->second.row.first_submit_at
                     : job.submit_at;
         }
@@ -409,8 +436,8 @@ void JobTracker::observe(const HostSnapshot& snapshot, const Settings& settings,
         out.jobs_gone.push_back(it->first);
         it = jobs_.erase(it);
     }
-    std::erase_if(past_express_, [&](const ExpressUse& use) {
-        return use.ended_at < snapshot.now - kDaySeconds;
+    std::erase_if(past_express_, [&](const PastExpress& past) {
+        return past.use.ended_at < snapshot.now - kDaySeconds;
     });
     express_.clear();
     as_free_.clear();
@@ -503,7 +530,10 @@ const SegmentRow* JobTracker::open_segment(JobId id) const {
 void JobTracker::fill(const HostSnapshot& snapshot, const Settings& settings, UsageLedger& ledger,
                       ClusterView& view, std::vector<JobCard>& cards) const {
     view.now = snapshot.now;
-    view.express_uses = past_express_;
+    view.express_uses.clear();
+    for (const PastExpress& past : past_express_) {
+        view.express_uses.push_back(past.use);
+    }
     view.node_sets = snapshot.node_sets;
     view.nodes.clear();
     for (const HostNode& host : snapshot.nodes) {
@@ -601,7 +631,7 @@ void JobTracker::fill(const HostSnapshot& snapshot, const Settings& settings, Us
         run.budget = budget;
         run.member = member;
         run.kind = row.kind;
-        run.state = tracked.leaving_for != 0                ? RunState::leaving
+        run.state = tracked.leaving_for != 0                 ? RunState::leaving
                     : job.state == HostJobState::configuring ? RunState::configuring
                     : job.state == HostJobState::suspended   ? RunState::suspended
                                                              : RunState::running;
@@ -613,8 +643,7 @@ void JobTracker::fill(const HostSnapshot& snapshot, const Settings& settings, Us
         if (row.kind == RunKind::allocated) {
             run.protected_until = row.protected_until == 0 ? kNever : row.protected_until;
             if (tracked.paused_at != 0) {
-                run.protected_until =
-                    tracked.left_seconds > 0 ? kNever : row.protected_until;
+                run.protected_until = tracked.left_seconds > 0 ? kNever : row.protected_until;
                 run.contract_seconds = tracked.left_seconds;
             }
         }

@@ -58,13 +58,14 @@ class JobTracker {
     struct Tracked {
         JobRow row;
         ContractTerms terms;
-        std::string budget;                // that would pay for the next run
+        std::string budget;                 // that would pay for the next run
         std::optional<SegmentRow> segment;  // of the current run, open
         std::int64_t contract_seconds = 0;  // of the current run
+        std::int64_t started_at = 0;        // of the current run; after a restart of its segment
         std::int64_t weight_milli = 0;      // of the current run while it works
         std::int64_t paused_at = 0;         // suspended since; 0: not
         std::int64_t left_seconds = 0;      // of the contract, while suspended
-        std::int64_t suspended_before = -1;  // suspended_seconds then; -1: not known
+        std::int64_t suspended_before = 0;  // suspended_seconds then; 0 where not known
         bool wants_turn = false;
         JobId leaving_for = 0;
         std::vector<std::string> node_names;
@@ -72,6 +73,14 @@ class JobTracker {
         std::uint64_t seen = 0;             // the last snapshot it was in
     };
 
+    // A run by the lane that ended within the last day.
+    struct PastExpress {
+        JobId job = 0;
+        std::int64_t submit_at = 0;
+        ExpressUse use;
+    };
+
+    void restore_express(const LedgerContents& contents);
     void read_terms(const HostJob& job, const Settings& settings, const BudgetTree& tree,
                     Tracked& tracked);
     void begin_run(const HostJob& job, const HostSnapshot& snapshot, const Settings& settings,
@@ -79,8 +88,7 @@ class JobTracker {
     void follow_run(const HostJob& job, const HostSnapshot& snapshot, const Settings& settings,
                     UsageLedger& ledger, Tracked& tracked, LedgerBatch& out);
     void end_run(std::int64_t at, RunEnd end, const HostSnapshot& snapshot,
-                 const Settings& settings, UsageLedger& ledger, Tracked& tracked,
-                 LedgerBatch& out);
+                 const Settings& settings, UsageLedger& ledger, Tracked& tracked, LedgerBatch& out);
     // False: the ledger knows the charge already.
     bool open_segment(std::int64_t at, Tracked& tracked, UsageLedger& ledger, LedgerBatch& out);
     void close_segment(std::int64_t at, std::int64_t charged_until, const std::string& reason,
@@ -88,7 +96,7 @@ class JobTracker {
 
     std::unordered_map<JobId, Tracked> jobs_;
     std::unordered_set<JobId> express_, as_free_;
-    std::vector<ExpressUse> past_express_;  // that ended within the last day
+    std::vector<PastExpress> past_express_;
     std::uint64_t round_ = 0;
 };
 

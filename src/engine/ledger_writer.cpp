@@ -20,6 +20,8 @@ struct LedgerWriter::State {
     void run();
     bool open_file();
     void say(const std::string& text);
+    void fail(const std::string& what);
+    bool rest();
     Result<LedgerContents> load(LedgerDatabase& database);
 
     const std::string path_;
@@ -50,7 +52,16 @@ LedgerWriter::LedgerWriter(std::string path, std::int64_t keep_seconds, Clock cl
     state_->keep_seconds_ = keep_seconds;
     state_->health_.text = state_->path_;
     thread_ = std::thread([state = state_] {
-        state->run();
+        do {
+            try {
+                state->run();
+                break;
+            } catch (const std::exception& e) {
+                state->fail(e.what());
+            } catch (...) {
+                state->fail("an exception of unknown type");
+            }
+        } while (!state->rest());
         const std::lock_guard lock(state->mutex_);
         state->ended_ = true;
         state->done_.notify_all();
@@ -64,6 +75,22 @@ LedgerWriter::~LedgerWriter() {
 void LedgerWriter::State::say(const std::string& text) {
     const std::lock_guard lock(mutex_);
     messages_.push_back(text);
+}
+
+// What was being written is lost to the file; what comes is tried anew.
+void LedgerWriter::State::fail(const std::string& what) {
+    database_.reset();
+    const std::lock_guard lock(mutex_);
+    health_.ok = false;
+    health_.text = "internal fault: " + what;
+    questions_.clear();
+    messages_.push_back("the ledger's thread had an internal fault: " + what);
+}
+
+// True: no more.
+bool LedgerWriter::State::rest() {
+    std::unique_lock lock(mutex_);
+    return wake_.wait_for(lock, retry_, [this] { return stopping_; });
 }
 
 Result<LedgerContents> LedgerWriter::State::load(LedgerDatabase& database) {
@@ -158,9 +185,9 @@ void LedgerWriter::State::run() {
                 health_.text = path_;
             } else {
                 if (health_.ok) {
-                    messages_.push_back("the ledger cannot be written: " + status.error() +
-                                        "; going on in memory" +
-                                        (database_->fenced() ? "" : ", it is tried again every few seconds"));
+                    messages_.push_back(
+                        "the ledger cannot be written: " + status.error() + "; going on in memory" +
+                        (database_->fenced() ? "" : ", it is tried again every few seconds"));
                 }
                 health_.ok = false;
                 health_.text = status.error();
@@ -178,6 +205,9 @@ void LedgerWriter::State::run() {
                 }
             }
             done_.notify_all();
+        }
+        if (database_ && waiting_count_ > 0) {
+            continue;  // put meanwhile: what is asked now must know it
         }
         std::vector<Question> questions = std::move(questions_);
         questions_.clear();
@@ -217,7 +247,8 @@ Status LedgerWriter::put_and_wait(LedgerBatch batch, std::chrono::milliseconds p
     ++state_->waiting_count_;
     const std::uint64_t mine = ++state_->put_;
     state_->wake_.notify_all();
-    if (!state_->done_.wait_for(lock, patience, [&] { return state_->written_ >= mine || state_->stopping_; }) ||
+    if (!state_->done_.wait_for(lock, patience,
+                                [&] { return state_->written_ >= mine || state_->stopping_; }) ||
         state_->written_ < mine) {
         return Error{"not yet written to the ledger: " + state_->health_.text};
     }
@@ -230,9 +261,10 @@ Result<Rows> LedgerWriter::ask(std::function<Result<Rows>(LedgerDatabase&)> ques
     std::future<Result<Rows>> answer = promise->get_future();
     {
         const std::lock_guard lock(state_->mutex_);
-        state_->questions_.push_back([promise, question = std::move(question)](LedgerDatabase& database) {
-            promise->set_value(question(database));
-        });
+        state_->questions_.push_back(
+            [promise, question = std::move(question)](LedgerDatabase& database) {
+                promise->set_value(question(database));
+            });
         state_->wake_.notify_all();
     }
     promise.reset();
@@ -253,9 +285,8 @@ Result<std::vector<TreeEditRow>> LedgerWriter::edits(std::size_t most) {
 
 Result<std::vector<PreemptionRecord>> LedgerWriter::preemptions(std::int64_t from, std::int64_t to,
                                                                 std::size_t most) {
-    return ask<std::vector<PreemptionRecord>>([=](LedgerDatabase& database) {
-        return database.preemptions(from, to, most);
-    });
+    return ask<std::vector<PreemptionRecord>>(
+        [=](LedgerDatabase& database) { return database.preemptions(from, to, most); });
 }
 
 void LedgerWriter::keep(std::int64_t seconds) {

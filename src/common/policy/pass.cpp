@@ -221,6 +221,10 @@ class Pass {
                                    job.shape.gpus <= allowed_protected_ &&
                                    protected_gpus_ + job.shape.gpus > allowed_protected_;
         if (job.turn_run >= 0) {
+            if (!allocated) {
+                verdict.reason = WaitReason::idle_gpus;  // its budget lost its shares meanwhile
+                return false;
+            }
             if (over_headroom) {
                 verdict.reason = WaitReason::headroom;
                 return false;

@@ -854,6 +854,14 @@ Result<LedgerContents> LedgerDatabase::load(std::int64_t since, std::int64_t pre
         s.load_segments(out);
         s.load_plans(out);
         s.load_rest(out, preemptions_since);
+        Statement express(s.db(), (std::string("SELECT ") + kSegmentColumns +
+                                   "WHERE s.charged_until > ? AND s.ended_at > 0 AND "
+                                   "s.express <> 0 ORDER BY s.id")
+                                      .c_str());
+        express.with(preemptions_since);
+        while (express.step()) {
+            out.express.push_back(read_segment(express));
+        }
     });
     if (!status.ok()) {
         return status.failure();

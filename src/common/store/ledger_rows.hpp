@@ -107,11 +107,11 @@ struct CapacityRow {
 // What is written in one transaction, in this order. Everything has a key, so that a batch may be
 // written again: nothing changes then.
 struct LedgerBatch {
-    std::vector<TreeEditRow> edits;   // one whose number is known already is passed over
-    std::vector<SegmentRow> begun;    // new ones, and open ones that changed; closed ones stay
-    std::vector<SegmentRow> ended;    // closed ones, whole; also when a refund comes later
+    std::vector<TreeEditRow> edits;  // one whose number is known already is passed over
+    std::vector<SegmentRow> begun;   // new ones, and open ones that changed; closed ones stay
+    std::vector<SegmentRow> ended;   // closed ones, whole; also when a refund comes later
     std::vector<JobRow> jobs;
-    std::vector<JobId> jobs_gone;     // nothing need be kept of them any more
+    std::vector<JobId> jobs_gone;               // nothing need be kept of them any more
     std::vector<PreemptionRecord> preemptions;  // key: victim, claimant, planned_at
     std::optional<std::vector<PlanRow>> plans;  // all that stand now; nullopt: as before
     std::vector<CapacityRow> capacity;
@@ -142,9 +142,11 @@ struct LedgerContents {
     std::vector<SegmentRow> open;            // in the order they were written
     std::vector<std::int64_t> open_batches;  // beside it
     std::vector<ClosedSegment> closed;       // charged in part after `since_at`
-    std::vector<std::string> names;          // of budgets and users of `closed`
-    std::vector<JobRow> jobs;                // by id
-    std::vector<PlanRow> plans;              // by made_at
+    // Whole, ended after the same instant as `preemptions`: the express lane's caps count them.
+    std::vector<SegmentRow> express;
+    std::vector<std::string> names;             // of budgets and users of `closed`
+    std::vector<JobRow> jobs;                   // by id
+    std::vector<PlanRow> plans;                 // by made_at
     std::vector<PreemptionRecord> preemptions;  // planned after the instant asked for
     std::vector<CapacityRow> capacity;          // the one at `since_at` and later ones
     std::int64_t first_allocated_at = kNever;   // begin of the first allocated segment ever
