@@ -211,6 +211,7 @@ void EngineCycle::restore_plans(const LedgerContents& contents) {
         }
         book_.add(std::move(live));
     }
+    kick_();  // whoever looks after victims
 }
 
 void EngineCycle::note_capacity(const HostSnapshot& snapshot, LedgerBatch& out) {
