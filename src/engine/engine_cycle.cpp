@@ -17,6 +17,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kEditPatience{5000};
 constexpr std::int64_t kClaimantPatience = 60;  // after its room is free, before it is a waste
+constexpr std::int64_t kRegistrationSeconds = 600;  // in which nodes register at a first start
 constexpr std::int64_t kVerifyPause = 30;       // after Slurm said a plan cannot work
 constexpr std::int64_t kRebuildPause = 30;      // after the ledger did not answer
 constexpr std::uint32_t kMostSplits = 500;      // tasks in one cycle: 5 ms of the job lock
@@ -236,9 +237,19 @@ Int128 EngineCycle::capacity_over_window(std::int64_t now) {
         capacity_.erase(capacity_.begin(), first_inside - 1);
     }
     Int128 sum = 0;
+    if (!capacity_.empty() && capacity_.front().at > since) {
+        // Before the first one was noted the cluster is taken to have been as it was soon after:
+        // nodes register one by one when a controller starts for the first time.
+        std::int64_t settled = 0;
+        for (const CapacityRow& row : capacity_) {
+            if (row.at <= capacity_.front().at + kRegistrationSeconds) {
+                settled = std::max(settled, row.available_weight_milli);
+            }
+        }
+        sum += Int128{settled} * (std::min(capacity_.front().at, now) - since);
+    }
     for (std::size_t i = 0; i < capacity_.size(); ++i) {
-        // Before the first one was noted the cluster is taken to have been as it was then.
-        const std::int64_t from = i == 0 ? since : std::max(capacity_[i].at, since);
+        const std::int64_t from = std::max(capacity_[i].at, since);
         const std::int64_t to = i + 1 < capacity_.size() ? capacity_[i + 1].at : now;
         if (to > from) {
             sum += Int128{capacity_[i].available_weight_milli} * (to - from);
