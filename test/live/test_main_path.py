@@ -356,6 +356,53 @@ def test_a_budget_with_a_running_job_cannot_be_deleted(two_teams):
     assert "A" in two_teams.run("sbudget", "-n", "-P", "show", "tree").stdout
 
 
+@pytest.mark.lab(faketime=SPEED, settings=["tranche:DefaultMinRuntime=0"])
+def test_a_debug_job_takes_any_run_past_its_contract_and_its_own_users_too(lab):
+    """All runs are of one budget, whose order only sorts, and of the debug job's own user: only
+    the express lane lets it start. The victim's next run is protected for an hour, not for two;
+    a second debug job of that user is over the cap of the lane and waits like any other."""
+    fund(lab, TREE)
+    report = "echo min $TRANCHE_MIN_RUNTIME; " + LONG
+    runs = [lab.sbatch("-N1", "--gpus=8", "--min-runtime=20m", "--resumable", script=report,
+                       user="games") for _ in range(4)]
+    for job in runs:
+        lab.wait_for_state(job, "RUNNING")
+    ends = max(job["protected_until"] for job in lab.json("srank", "--running", "--json")["jobs"])
+    longer = lab.sbatch("-N1", "--gpus=8", "--min-runtime=2h", "--resumable", script=report,
+                        user="games")
+    early = lab.sbatch("-N1", "--gpus=8", "--min-runtime=10m", user="games", script="sleep 900")
+    assert lab.state(early) == "PENDING"  # all runs are still under contract
+    lab.wait_for_state(early, "RUNNING", seconds=60)
+    assert epoch(lab, lab.job(early)["StartTime"]) >= ends - 30
+    second = lab.sbatch("-N1", "--gpus=8", "--min-runtime=10m", user="games", script="sleep 900")
+    why = lab.wait_for("the second is ranked", lambda: lab.run(
+        "srank", "--why", second, check=False).stdout)
+    assert "lane" in why, why
+    taken = lab.json("sbudget", "--json", "show", "preemption")["preemptions"]
+    assert [record["reason"] for record in taken] == ["express"]
+    victim = taken[0]["victim_job_id"]
+    assert victim in runs and taken[0]["claimant_job_id"] == early
+    lab.run("scancel", longer, second)
+    lab.wait_for_state(victim, "RUNNING", seconds=60)
+    lab.wait_for("its second run said so", lambda: lab.output(victim).count("min 1200") == 2)
+
+
+@pytest.mark.lab(faketime=SPEED, settings=["tranche:DefaultMinRuntime=0"])
+def test_a_run_that_went_for_a_debug_job_is_protected_for_an_hour_at_most(lab):
+    fund(lab, TREE)
+    report = "echo min $TRANCHE_MIN_RUNTIME; " + LONG
+    fill(lab, 3, "--min-runtime=8h", user="man")
+    victim = lab.sbatch("-N1", "--gpus=8", "--min-runtime=2h", "--resumable", script=report,
+                        user="man")
+    lab.wait_for_state(victim, "RUNNING")
+    debug = lab.sbatch("-N1", "--gpus=1", "--min-runtime=10m", user="man", script="sleep 660")
+    lab.wait_for_state(debug, "RUNNING", "COMPLETED", seconds=180)
+    assert lab.restarts(victim) == 1
+    lab.wait_for_state(victim, "RUNNING", seconds=60)
+    lab.wait_for("the second run said what it has",
+                 lambda: lab.output(victim).split() == ["min", "7200", "min", "3600"])
+
+
 @pytest.mark.lab(faketime=SPEED, settings=[
     "tranche:DefaultMinRuntime=0", "tranche:GraceTime=10",
     "tranche:LookbackWindow=4:00:00", "tranche:ExpressFraction=0"])
