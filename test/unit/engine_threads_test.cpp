@@ -196,9 +196,9 @@ TEST(EngineThreads, everybody_at_once) {
     EXPECT_LT(0, engine.view()->health.preemptions);
     engine.stop();
     // Segments of one run do not overlap.
-    std::map<std::pair<JobId, std::int64_t>, std::int64_t> until;
+    std::map<std::pair<JobId, std::int64_t>, std::int64_t> ends;
     for (const SegmentRow& row : rig.segments()) {
-        std::int64_t& last = until[{row.key.job_id, row.key.submit_at}];
+        std::int64_t& last = ends[{row.key.job_id, row.key.submit_at}];
         EXPECT_LE(last, row.key.begin_at) << "job " << row.key.job_id;
         last = row.ended_at == 0 ? kNever : row.ended_at;
     }
