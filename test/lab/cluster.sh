@@ -392,7 +392,7 @@ lab_start() {
         lab_spawn_daemon "g$node" slurmd -D -N "g$node"
     done
     wait_for 20 slurmctld "slurmctld's start" controller_answers
-    wait_for 30 slurmctld "the nodes' registration" nodes_are_idle
+    wait_for 30 g1 "the nodes' registration" nodes_are_idle
     trap - EXIT
 }
 
