@@ -534,6 +534,7 @@ void JobTracker::fill(const HostSnapshot& snapshot, const Settings& settings, Us
     for (const PastExpress& past : past_express_) {
         view.express_uses.push_back(past.use);
     }
+    std::unordered_map<std::uint32_t, std::vector<std::size_t>> het_runs;
     view.node_sets = snapshot.node_sets;
     view.nodes.clear();
     for (const HostNode& host : snapshot.nodes) {
@@ -661,12 +662,26 @@ void JobTracker::fill(const HostSnapshot& snapshot, const Settings& settings, Us
         }
         const auto run_index = static_cast<std::int64_t>(view.runs.size());
         card.run_index = run_index;
+        if (job.het_job_id != 0) {
+            het_runs[job.het_job_id].push_back(static_cast<std::size_t>(run_index));
+        }
         view.runs.push_back(std::move(run));
         cards.push_back(std::move(card));
         if (tracked.wants_turn && tracked.leaving_for == 0) {
             pending.turn_run = run_index;
             pending.block = StartBlock::none;
             view.pending.push_back(std::move(pending));
+        }
+    }
+    // A heterogeneous job's contract is that of its best protected component.
+    for (const auto& [id, components] : het_runs) {
+        for (const std::size_t one : components) {
+            for (const std::size_t other : components) {
+                if (one != other && view.runs[other].under_contract(view.now)) {
+                    view.runs[one].others_protected_until = std::max(
+                        view.runs[one].others_protected_until, view.runs[other].protected_until);
+                }
+            }
         }
     }
 }

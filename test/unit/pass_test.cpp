@@ -42,9 +42,10 @@ TEST(Pass, arrays_of_two_budgets_share_the_room) {
 }
 
 TEST(Pass, a_free_job_yields_at_once_and_an_allocated_one_when_its_contract_is_over) {
-    for (const auto& [age, min_runtime, plan] :
-         {std::tuple{600L, 0L, true}, {600L, kHour, false}, {kHour - 1, kHour, false},
-          {kHour, kHour, true}}) {
+    for (const auto& [age, min_runtime, plan] : {std::tuple{600L, 0L, true},
+                                                 {600L, kHour, false},
+                                                 {kHour - 1, kHour, false},
+                                                 {kHour, kHour, true}}) {
         Situation s({make_budget("A", 1), make_budget("B", 1)});
         s.nodes(1).used("B", 8, -20 * kHour, -10 * kHour);
         s.runs("b", "B", 8, 0, age, min_runtime);
@@ -64,8 +65,7 @@ TEST(Pass, a_run_whose_node_still_boots_is_not_taken) {
     s.nodes(1).used("B", 8, -20 * kHour, -10 * kHour);
     tranche::Run& run = s.runs("b", "B", 8, 0, 9 * kHour, kHour);
     s.waits("a", "A", 8, kHour);
-    for (const RunState state :
-         {RunState::configuring, RunState::leaving, RunState::completing}) {
+    for (const RunState state : {RunState::configuring, RunState::leaving, RunState::completing}) {
         run.state = state;
         run.leaving_for = state == RunState::leaving ? 999 : 0;
         s.pass();
@@ -75,6 +75,21 @@ TEST(Pass, a_run_whose_node_still_boots_is_not_taken) {
     run.leaving_for = 0;
     s.pass();
     EXPECT_EQ(s.planned(), Names{"a<b"});
+}
+
+TEST(Pass, a_component_is_as_protected_as_the_best_of_its_job) {
+    Situation s({make_budget("A", 1), make_budget("B", 1)});
+    s.nodes(2).used("B", 8, -20 * kHour, -10 * kHour);
+    s.runs("paid", "B", 8, 0, 600, kHour);
+    tranche::Run& free = s.runs("free", "B", 8, 1, 600, 0);
+    s.waits("a", "A", 8, kHour);
+    free.others_protected_until = s.view.runs[0].protected_until;
+    s.pass();
+    EXPECT_EQ(s.planned(), Names{});
+    EXPECT_EQ(s.why("a"), "contracts");
+    free.others_protected_until = 0;
+    s.pass();
+    EXPECT_EQ(s.planned(), Names{"a<free"});
 }
 
 TEST(Pass, a_hair_is_not_enough) {

@@ -109,6 +109,9 @@ struct Run {
     std::int64_t weight_milli = 0;  // on all nodes
     std::int64_t started_at = 0;    // charged from here
     std::int64_t protected_until = 0;  // 0 for free runs; kNever while the node still boots
+    // Until then another component of the same heterogeneous job is under contract; a job leaves
+    // whole.
+    std::int64_t others_protected_until = 0;
     std::int64_t time_limit_seconds = kNever;
     std::int64_t checkpointed_at = 0;  // its owner said so; 0: never
     TeamPriority team_priority = TeamPriority::normal;

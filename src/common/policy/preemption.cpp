@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "common/policy/preemption.hpp"
 
+#include <algorithm>
+
 #include "common/policy/classes.hpp"
 
 namespace tranche {
@@ -59,11 +61,17 @@ TakeVerdict may_take(const Claimant& claimant, const Victim& victim, const Stand
     if (run.state != RunState::running && run.state != RunState::suspended) {
         return says(false, TakeReason::not_settled);
     }
+    if (now < run.others_protected_until) {
+        verdict.not_before = run.others_protected_until;
+        if (!ignore_contract) {
+            return says(false, TakeReason::under_contract);
+        }
+    }
     if (run.kind == RunKind::unallocated) {
         return says(true, TakeReason::free_run);
     }
     if (now < run.protected_until) {
-        verdict.not_before = run.protected_until;
+        verdict.not_before = std::max(run.protected_until, run.others_protected_until);
         if (!ignore_contract) {
             return says(false, TakeReason::under_contract);
         }
@@ -103,8 +111,7 @@ TakeVerdict may_take(const Claimant& claimant, const Victim& victim, const Stand
             (theirs.entitlement == 0 ||
              compare_scaled_products(kPpm, verdict.claimant_charge, theirs.entitlement, margin,
                                      verdict.victim_charge, ours.entitlement) < 0);
-        return says(smaller,
-                    smaller ? TakeReason::smaller_ratio : TakeReason::ratio_too_large);
+        return says(smaller, smaller ? TakeReason::smaller_ratio : TakeReason::ratio_too_large);
     }
 
     // One budget: a team's order only sorts, unless the site says otherwise.
