@@ -37,6 +37,8 @@ TEST(BudgetTree, bad_trees_are_refused_with_the_object_and_what_would_be_right) 
         {{make_budget("a", 1, "nowhere")}, "its parent 'nowhere' does not exist"},
         {{make_budget("a", 1, "b"), make_budget("b", 1, "a")}, "is below itself"},
         {{make_budget("a", 1, "a")}, "is below itself"},
+        {{make_budget("team", 1), make_budget("Team", 1)}, "differ only in case"},
+        {{make_budget("ROOT", 1)}, "differs from root only in case"},
         {{with_accounts(make_budget("a", 1), {"x"}), with_accounts(make_budget("b", 1), {"X"})},
          "account 'x' is named by 'a' and by 'b'"},
         {{with_accounts(make_budget("a", 1), {}, {"u"}),
@@ -54,8 +56,8 @@ TEST(BudgetTree, bad_trees_are_refused_with_the_object_and_what_would_be_right) 
 TEST(BudgetTree, seventeen_levels_are_one_too_many) {
     std::vector<Budget> chain;
     for (int i = 1; i <= 16; ++i) {
-        chain.push_back(make_budget("b" + std::to_string(i), 1,
-                                    i == 1 ? "root" : "b" + std::to_string(i - 1)));
+        chain.push_back(
+            make_budget("b" + std::to_string(i), 1, i == 1 ? "root" : "b" + std::to_string(i - 1)));
     }
     EXPECT_EQ(refusal(chain), "accepted");
     chain.push_back(make_budget("b17", 1, "b16"));
@@ -108,9 +110,9 @@ TEST(BudgetTree, jobs_go_to_account_and_user_then_account_then_user_then_none) {
 }
 
 TEST(BudgetTree, a_requested_budget_must_match) {
-    const BudgetTree tree = make_tree({with_accounts(make_budget("a", 1), {"acc"}),
-                                       with_accounts(make_budget("b", 1), {}, {"alice"}),
-                                       make_budget("c", 1)});
+    const BudgetTree tree =
+        make_tree({with_accounts(make_budget("a", 1), {"acc"}),
+                   with_accounts(make_budget("b", 1), {}, {"alice"}), make_budget("c", 1)});
     EXPECT_EQ(tree.match("acc", "alice", "b").value().name, "b");
     EXPECT_EQ(tree.match("acc", "alice", "a").value().name, "a");
     const auto wrong = tree.match("acc", "alice", "c");

@@ -10,8 +10,8 @@ namespace {
 constexpr std::size_t kMaxMistakes = 20;
 
 bool is_name_char(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '_' || c == '-' || c == '.' || c == '+' || c == '@';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.' || c == '+' || c == '@';
 }
 
 // The value as it may be shown in a message: short, one line, nothing that acts on a terminal.
@@ -122,6 +122,7 @@ bool BudgetTree::matches_anything(std::string_view name) const {
 Result<BudgetTree> BudgetTree::build(std::vector<Budget> budgets) {
     BudgetTree tree;
     Mistakes mistakes;
+    std::map<std::string, std::string> by_lower_case;
     for (Budget& budget : budgets) {
         if (const Status status = check_budget_name(budget.name); !status.ok()) {
             mistakes.add(status.error());
@@ -160,6 +161,16 @@ Result<BudgetTree> BudgetTree::build(std::vector<Budget> budgets) {
             }
         }
         std::string name = budget.name;
+        if (lower_case(name) == kRootBudget) {
+            mistakes.add("budget '" + name + "' differs from root only in case");
+            continue;
+        }
+        const auto [twin, is_new] = by_lower_case.emplace(lower_case(name), name);
+        if (!is_new && twin->second != name) {
+            // Accounts have no case in Slurm: both would pay for the same one.
+            mistakes.add("budgets '" + twin->second + "' and '" + name + "' differ only in case");
+            continue;
+        }
         if (!tree.budgets_.emplace(name, std::move(budget)).second) {
             mistakes.add("budget '" + name + "' is defined twice");
         }
@@ -178,8 +189,11 @@ Result<BudgetTree> BudgetTree::build(std::vector<Budget> budgets) {
         std::size_t depth = 1;
         for (const Budget* b = tree.find(budget.parent); b != nullptr; b = tree.find(b->parent)) {
             if (!seen.insert(b->name).second) {
-                mistakes.add("budget '" + name + "' is below itself (by way of '" + b->name +
-                             "'); a parent must lead to root");
+                mistakes.add(b->name == name
+                                 ? "budget '" + name + "' is below itself: its parent '" +
+                                       budget.parent + "' leads back to it"
+                                 : "budget '" + name + "' never reaches root: above it '" +
+                                       b->name + "' is below itself");
                 break;
             }
             ++depth;
