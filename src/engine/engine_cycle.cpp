@@ -16,11 +16,11 @@ using Stopwatch = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kEditPatience{5000};
-constexpr std::int64_t kClaimantPatience = 60;  // after its room is free, before it is a waste
+constexpr std::int64_t kClaimantPatience = 60;      // after its room is free, before it is a waste
 constexpr std::int64_t kRegistrationSeconds = 600;  // in which nodes register at a first start
-constexpr std::int64_t kVerifyPause = 30;       // after Slurm said a plan cannot work
-constexpr std::int64_t kRebuildPause = 30;      // after the ledger did not answer
-constexpr std::uint32_t kMostSplits = 500;      // tasks in one cycle: 5 ms of the job lock
+constexpr std::int64_t kVerifyPause = 30;           // after Slurm said a plan cannot work
+constexpr std::int64_t kRebuildPause = 30;          // after the ledger did not answer
+constexpr std::uint32_t kMostSplits = 500;          // tasks in one cycle: 5 ms of the job lock
 constexpr std::size_t kRecentPreemptions = 500;
 constexpr std::size_t kRecentDelays = 1000;
 
@@ -89,9 +89,9 @@ void EngineCycle::open() {
                                  ? options_.state_directory + "/usage.db"
                                  : settings_->database_path;
     ledger_ = std::make_unique<UsageLedger>(rules_of(*settings_));
-    writer_ = std::make_unique<LedgerWriter>(path, settings_->lookback_window_seconds,
-                                             [clock = clock_] { return clock() / 1000; },
-                                             options_.ledger_retry);
+    writer_ = std::make_unique<LedgerWriter>(
+        path, settings_->lookback_window_seconds, [clock = clock_] { return clock() / 1000; },
+        options_.ledger_retry);
     writer_ptr_ = writer_.get();
 }
 
@@ -159,8 +159,10 @@ void EngineCycle::follow_settings() {
             "the window's charges were computed anew: the settings of the window changed");
     } else {
         rebuild_not_before_ = host_->now() + kRebuildPause;
-        log(Host::LogLevel::error, "the settings of the window changed, but its charges cannot be "
-                                   "computed anew yet: " + contents.error());
+        log(Host::LogLevel::error,
+            "the settings of the window changed, but its charges cannot be "
+            "computed anew yet: " +
+                contents.error());
     }
 }
 
@@ -316,8 +318,8 @@ void EngineCycle::end_plan(const LivePlan& plan, const std::string& outcome,
         }
     }
     host_->unpin(plan.plan.claimant);
-    log(Host::LogLevel::info, "the plan of job " + std::to_string(plan.plan.claimant) +
-                                  " is over: " + outcome);
+    log(Host::LogLevel::info,
+        "the plan of job " + std::to_string(plan.plan.claimant) + " is over: " + outcome);
 }
 
 // What became of each plan since the last snapshot, and the claimant's numbers of today.
@@ -343,8 +345,8 @@ void EngineCycle::follow_plans(const HostSnapshot& snapshot, LedgerBatch& out) {
             started_at = ran ? job->start_at : 0;
         } else if (job->state != HostJobState::pending) {
             started_at = job->start_at;
-            const bool on_plan = std::all_of(
-                job->where.begin(), job->where.end(), [&](const NodeShare& share) {
+            const bool on_plan =
+                std::all_of(job->where.begin(), job->where.end(), [&](const NodeShare& share) {
                     return std::find(live.nodes.begin(), live.nodes.end(),
                                      snapshot.nodes[share.node].name) != live.nodes.end();
                 });
@@ -426,8 +428,7 @@ bool EngineCycle::make_plan(const PlanDecision& decision, const EngineView& next
         }
         victim.warned = true;
         victim.record.warned_at = host_->now();
-        victim.grace_ends_milliseconds =
-            clock_() + victim.eviction.grace_seconds * 1000;
+        victim.grace_ends_milliseconds = clock_() + victim.eviction.grace_seconds * 1000;
         tracker_.set_leaving(victim.eviction.victim, claimant, live.plan.express, *settings_, out);
         eviction_times_.push_back(victim.record.warned_at);
         ++health_.preemptions;
@@ -654,8 +655,7 @@ void EngineCycle::step() {
     const Int128 capacity = capacity_over_window(snapshot.now);
     next->funded_milli_seconds.reserve(next->standings.sides.size());
     for (SideId side = 0; side < next->standings.sides.size(); ++side) {
-        next->funded_milli_seconds.push_back(
-            funded_milli_seconds(next->standings, side, capacity));
+        next->funded_milli_seconds.push_back(funded_milli_seconds(next->standings, side, capacity));
     }
     if (recent_.size() > kRecentPreemptions) {
         recent_.erase(recent_.begin(),
@@ -710,8 +710,9 @@ void EngineCycle::complain(const std::string& text) {
 void EngineCycle::close() {
     writer_ptr_ = nullptr;
     if (writer_ && !writer_->stop()) {
-        log(Host::LogLevel::error, "the ledger's file does not answer: what was not written yet is "
-                                   "left to its thread");
+        log(Host::LogLevel::error,
+            "the ledger's file does not answer: what was not written yet is "
+            "left to its thread");
     }
 }
 
@@ -781,6 +782,43 @@ void EngineCycle::fault(const char* where, const char* what) noexcept {
     }
 }
 
+// A budget that pays for a run cannot go. Asked of the host itself: the published view may not know
+// yet what started a moment ago.
+Status EngineCycle::check_deleted_run_nothing(const BudgetTree& before, const BudgetTree& after) {
+    const auto is_deleted = [&](const std::string& name) {
+        return before.find(name) != nullptr && after.find(name) == nullptr;
+    };
+    if (std::none_of(before.budgets().begin(), before.budgets().end(),
+                     [&](const auto& entry) { return is_deleted(entry.first); })) {
+        return {};
+    }
+    HostSnapshot snapshot;
+    host_->collect(snapshot);
+    const auto now_view = view();
+    for (const HostJob& job : snapshot.jobs) {
+        if (job.state != HostJobState::configuring && job.state != HostJobState::running &&
+            job.state != HostJobState::suspended) {
+            continue;
+        }
+        const JobCard* card = now_view ? now_view->card(job.id) : nullptr;
+        std::string payer;
+        if (card != nullptr && card->run_index >= 0) {
+            const Run& run = now_view->view.runs[static_cast<std::size_t>(card->run_index)];
+            payer = run.budget == kNoBudgetId ? "" : now_view->standings.budgets[run.budget].name;
+        } else {
+            const auto terms = parse_stored_terms(job.contract_entries);
+            const auto match =
+                before.match(job.account, job.user, terms ? terms->budget : std::string());
+            payer = match.ok() ? match->name : std::string();
+        }
+        if (is_deleted(payer)) {
+            return Error{"budget '" + payer + "' cannot be deleted: job " + std::to_string(job.id) +
+                         " runs on it"};
+        }
+    }
+    return {};
+}
+
 Result<EditOutcome> EngineCycle::edit(const Actor& actor, const BudgetEdit& edit, bool only_try) {
     const std::lock_guard one_at_a_time(edit_mutex_);
     LedgerWriter* const writer = writer_ptr_;
@@ -789,8 +827,9 @@ Result<EditOutcome> EngineCycle::edit(const Actor& actor, const BudgetEdit& edit
     {
         const std::lock_guard lock(new_tree_mutex_);
         if (!edits_allowed_ || writer == nullptr) {
-            return Error{"the ledger is not open yet, so edits cannot be kept; try again in a "
-                         "moment (srank --health says more)"};
+            return Error{
+                "the ledger is not open yet, so edits cannot be kept; try again in a "
+                "moment (srank --health says more)"};
         }
         before = new_tree_ ? new_tree_->second : tree_;
         number = last_edit_number_ + 1;
@@ -804,14 +843,8 @@ Result<EditOutcome> EngineCycle::edit(const Actor& actor, const BudgetEdit& edit
             return status.failure();
         }
     }
-    if (const auto now_view = view()) {
-        for (const Run& run : now_view->view.runs) {
-            const std::string& name = now_view->standings.budgets[run.budget].name;
-            if (before->find(name) != nullptr && after->find(name) == nullptr) {
-                return Error{"budget '" + name + "' cannot be deleted: job " +
-                             std::to_string(run.id) + " runs on it"};
-            }
-        }
+    if (const Status status = check_deleted_run_nothing(*before, *after); !status.ok()) {
+        return status.failure();
     }
     EditOutcome outcome;
     outcome.changes = tree_changes(*before, *after);
@@ -828,10 +861,9 @@ Result<EditOutcome> EngineCycle::edit(const Actor& actor, const BudgetEdit& edit
     row.changes = outcome.changes;
     row.tree = *after;
     batch.edits.push_back(std::move(row));
-    if (const Status status = writer->put_and_wait(std::move(batch), kEditPatience);
-        !status.ok()) {
-        log(Host::LogLevel::error, "an edit of " + actor.user + " is in force but " +
-                                       status.error());
+    if (const Status status = writer->put_and_wait(std::move(batch), kEditPatience); !status.ok()) {
+        log(Host::LogLevel::error,
+            "an edit of " + actor.user + " is in force but " + status.error());
     }
     {
         const std::lock_guard lock(new_tree_mutex_);

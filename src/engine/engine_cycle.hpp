@@ -65,6 +65,7 @@ class EngineCycle {
     Host* host() { return host_.get(); }
 
   private:
+    Status check_deleted_run_nothing(const BudgetTree& before, const BudgetTree& after);
     void log(Host::LogLevel level, const std::string& text) { host_->log(level, text); }
     bool load_settings(bool first);
     void take_over(const LedgerContents& contents);
