@@ -26,7 +26,7 @@ class LedgerWriter {
   public:
     struct Health {
         bool ok = true;
-        std::string text;  // the path, or what is wrong
+        std::string text;         // the path, or what is wrong
         std::size_t waiting = 0;  // batches
     };
     // Epoch seconds; called by the writer's thread, also after stop() gave it up.

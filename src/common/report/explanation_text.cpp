@@ -105,7 +105,7 @@ std::string wait_reason_text(WaitReason reason) {
         case WaitReason::begin_time:
             return "its begin time has not come";
         case WaitReason::limit:
-            return "a limit of its account or QOS is reached";
+            return "a limit of its account, QOS or array (%N) is reached";
         case WaitReason::impossible:
             return "no set of nodes could ever hold it";
         case WaitReason::nodes_unavailable:
