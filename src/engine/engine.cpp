@@ -39,13 +39,14 @@ class EngineParts {
   public:
     EngineParts(Engine& engine, std::unique_ptr<Host> host, EngineOptions options)
         : options_(options),
-          cycle_(std::move(host), std::move(options), [this] { kick(); }, milliseconds_now),
+          cycle_(
+              std::move(host), std::move(options), [this] { kick(); }, milliseconds_now),
           service_(engine) {
         cycle_thread_ =
             std::thread([this] { guard("cycle thread", cycle_alarm_, [this] { run_cycles(); }); });
         try {
-            clock_thread_ =
-                std::thread([this] { guard("clock thread", clock_alarm_, [this] { run_clock(); }); });
+            clock_thread_ = std::thread(
+                [this] { guard("clock thread", clock_alarm_, [this] { run_clock(); }); });
         } catch (...) {
             shut_down();
             throw;
@@ -149,8 +150,8 @@ void EngineParts::run_cycles() {
         // A storm of submissions may not keep slurmctld's locks busy: cycles take at most a fifth
         // of the time.
         const Clock::time_point not_before =
-            begun + std::max(kShortestCycle, std::chrono::duration_cast<milliseconds>(
-                                                 (Clock::now() - begun) * 5));
+            begun + std::max(kShortestCycle,
+                             std::chrono::duration_cast<milliseconds>((Clock::now() - begun) * 5));
         const Clock::time_point due = Clock::now() + cycle_.due_in() + milliseconds(2);
         while (!stopping_ && !kicked_ && Clock::now() < due) {
             cycle_alarm_.wait(rest_of(due));

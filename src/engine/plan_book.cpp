@@ -159,10 +159,10 @@ std::string eviction_message(const PreemptionRecord& record, const Run& run,
         why = "its contract is over and " + record.claimant_side +
               " has used less of its funding than " + record.victim_side;
     }
-    const std::string then = run.resumable && !run.interactive
-                                 ? "it is requeued in " + format_duration(grace_seconds) +
-                                       " and keeps its place"
-                                 : "it ends in " + format_duration(grace_seconds);
+    const std::string then =
+        run.resumable && !run.interactive
+            ? "it is requeued in " + format_duration(grace_seconds) + " and keeps its place"
+            : "it ends in " + format_duration(grace_seconds);
     return "job " + std::to_string(record.victim) + " makes room for job " +
            std::to_string(record.claimant) + " of " + record.claimant_user + ": " + why + "; " +
            then + " (srank --why " + std::to_string(record.victim) + ")";

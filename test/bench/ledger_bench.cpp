@@ -22,7 +22,9 @@ const std::string& million_runs() {
     static const std::string path = [] {
         std::string pattern = (std::filesystem::temp_directory_path() / "benchXXXXXX").string();
         const std::string folder = ::mkdtemp(pattern.data());
-        std::atexit([] { std::filesystem::remove_all(million_runs().substr(0, million_runs().rfind('/'))); });
+        std::atexit([] {
+            std::filesystem::remove_all(million_runs().substr(0, million_runs().rfind('/')));
+        });
         const std::string file = folder + "/usage.db";
         LedgerDatabase ledger = std::move(LedgerDatabase::open(file, kNow)).value();
         std::vector<Budget> budgets;
@@ -72,7 +74,8 @@ const std::string& million_runs() {
                 row.weight_milli = row.gpus * 1000;
                 row.nodes = "node" + std::to_string(random() % 128);
                 row.min_runtime_seconds = 3600;
-                row.ended_at = row.charged_until = at + 60 + static_cast<std::int64_t>(random() % 7000);
+                row.ended_at = row.charged_until =
+                    at + 60 + static_cast<std::int64_t>(random() % 7000);
                 row.end_reason = "completed";
                 batch.ended.push_back(row);
             }

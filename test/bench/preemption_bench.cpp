@@ -64,7 +64,7 @@ void check_a_preemption(benchmark::State& state) {
         const Run& run = pairs.runs[(i * 7) % 4096];
         allowed += may_take({&job, TeamPriority::normal, express}, {&run, TeamPriority::normal},
                             pairs.standings, pairs.settings, kNow, 8'000'000)
-                       .may
+                           .may
                        ? 1
                        : 0;
         ++i;

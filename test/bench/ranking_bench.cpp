@@ -119,8 +119,7 @@ void space_100000_priorities(benchmark::State& state) {
     for (const RankedEntry& entry : rank_queue(q.view, q.standings, q.settings)) {
         bands.push_back(entry.band);
     }
-    const auto previous =
-        spaced_priorities(bands, std::vector<std::uint32_t>(bands.size(), 0));
+    const auto previous = spaced_priorities(bands, std::vector<std::uint32_t>(bands.size(), 0));
     for (auto _ : state) {
         benchmark::DoNotOptimize(spaced_priorities(bands, previous).data());
     }

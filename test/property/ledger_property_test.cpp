@@ -46,8 +46,8 @@ class History {
         std::int64_t now = kZero;
         std::vector<std::size_t> open;
         for (int i = 0; i < events; ++i) {
-            now += static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(
-                                                             2 * length_seconds / events));
+            now += static_cast<std::int64_t>(
+                random_() % static_cast<std::uint64_t>(2 * length_seconds / events));
             Happening h;
             h.at = now;
             const auto dice = random_() % 20;
@@ -94,8 +94,8 @@ class History {
                 ledger.set_tree(h.at, h.tree);
                 break;
             case Happening::Kind::begin:
-                ASSERT_TRUE(ledger.begin(
-                    {run->key, run->budget, run->user, run->kind, run->weight_milli}));
+                ASSERT_TRUE(
+                    ledger.begin({run->key, run->budget, run->user, run->kind, run->weight_milli}));
                 break;
             case Happening::Kind::end:
                 ASSERT_TRUE(ledger.end(run->key, h.charged_until));
@@ -147,10 +147,12 @@ class History {
             if (!in_use && random_() % 5 == 0) {
                 continue;
             }
-            const std::string parent =
-                current_.empty() || random_() % 2 == 0 ? "root" : current_[random_() % current_.size()];
+            const std::string parent = current_.empty() || random_() % 2 == 0
+                                           ? "root"
+                                           : current_[random_() % current_.size()];
             budgets.push_back(make_budget(
-                name, static_cast<std::uint32_t>(random_() % 4 == 0 ? 0 : random_() % 100), parent));
+                name, static_cast<std::uint32_t>(random_() % 4 == 0 ? 0 : random_() % 100),
+                parent));
             budgets.back().own_shares = static_cast<std::uint32_t>(random_() % 3);
             current_.push_back(name);
         }
@@ -320,7 +322,8 @@ void expect_equal_standings(UsageLedger& live, UsageLedger& restarted, std::int6
 TEST(LedgerProperty, a_restart_at_any_moment_changes_nothing) {
     // In memory where there is such a folder: hundreds of transactions would wait for the disk.
     std::string pattern =
-        (::access("/dev/shm", W_OK) == 0 ? std::string("/dev/shm/") : testing::TempDir()) + "ledgerXXXXXX";
+        (::access("/dev/shm", W_OK) == 0 ? std::string("/dev/shm/") : testing::TempDir()) +
+        "ledgerXXXXXX";
     const std::string folder = ::mkdtemp(pattern.data());
     for (std::uint64_t seed = 1; seed <= 6; ++seed) {
         const UsageLedger::Rules rules =

@@ -114,10 +114,9 @@ TEST(PassProperty, no_contract_is_ever_broken_and_only_settled_runs_leave) {
         for (const PendingJob& job : s.view.pending) {
             for (const tranche::Run& run : s.view.runs) {
                 for (const bool express : {false, true}) {
-                    const TakeVerdict verdict =
-                        may_take({&job, job.team_priority, express}, {&run, run.team_priority},
-                                 s.standings, s.settings, s.view.now,
-                                 s.view.available_gpus() * 1000);
+                    const TakeVerdict verdict = may_take(
+                        {&job, job.team_priority, express}, {&run, run.team_priority}, s.standings,
+                        s.settings, s.view.now, s.view.available_gpus() * 1000);
                     ASSERT_FALSE(verdict.may && run.under_contract(s.view.now));
                     ASSERT_FALSE(verdict.may && !is_allocated(job, s.standings));
                 }
@@ -206,8 +205,9 @@ TEST(PassProperty, headroom_and_the_lane_s_caps_are_never_exceeded) {
             ASSERT_LE(before + started, allowed) << "seed " << seed;
         }
         if (lane > lane_before) {
-            ASSERT_LE(lane, std::max(settings.express_gpus,
-                                     s.view.available_gpus() * settings.express_fraction_ppm / kPpm));
+            ASSERT_LE(lane,
+                      std::max(settings.express_gpus,
+                               s.view.available_gpus() * settings.express_fraction_ppm / kPpm));
         }
         for (const auto& [user, gpus] : user_lane) {
             const auto it = user_before.find(user);
@@ -245,8 +245,8 @@ void carry_out(Situation& s, const PassResult& result) {
         run.name = job.name;
         run.budget = job.budget;
         run.member = job.member;
-        run.kind = is_allocated(job, s.standings) && !free ? RunKind::allocated
-                                                           : RunKind::unallocated;
+        run.kind =
+            is_allocated(job, s.standings) && !free ? RunKind::allocated : RunKind::unallocated;
         run.where = where;
         run.gpus = job.shape.gpus;
         run.weight_milli = job.weight_milli;
@@ -258,13 +258,12 @@ void carry_out(Situation& s, const PassResult& result) {
         run.resumable = true;
         run.express = express;
         runs.push_back(run);
-        s.ledger.begin({{job.id, s.view.now, s.view.now},
-                        s.standings.budgets[job.budget].exists
-                            ? s.standings.budgets[job.budget].name
-                            : "",
-                        s.standings.members[job.member].user,
-                        run.kind,
-                        run.weight_milli});
+        s.ledger.begin(
+            {{job.id, s.view.now, s.view.now},
+             s.standings.budgets[job.budget].exists ? s.standings.budgets[job.budget].name : "",
+             s.standings.members[job.member].user,
+             run.kind,
+             run.weight_milli});
         for (const NodeShare& share : where) {
             s.view.nodes[share.node].free_gpus -= share.gpus;
         }
@@ -349,8 +348,7 @@ TEST(PassProperty, a_victim_does_not_take_back_from_its_claimant) {
         result.plans.resize(1);
         for (const VictimDecision& victim : result.plans[0].victims) {
             if (victim.verdict.reason == TakeReason::smaller_ratio) {
-                pairs.push_back(
-                    {result.plans[0].plan.claimant, s.view.runs[victim.run].id});
+                pairs.push_back({result.plans[0].plan.claimant, s.view.runs[victim.run].id});
             }
         }
         carry_out(s, result);
@@ -358,8 +356,9 @@ TEST(PassProperty, a_victim_does_not_take_back_from_its_claimant) {
         for (const Pair& pair : pairs) {
             const auto job = std::find_if(s.view.pending.begin(), s.view.pending.end(),
                                           [&](const PendingJob& j) { return j.id == pair.victim; });
-            const auto run = std::find_if(s.view.runs.begin(), s.view.runs.end(),
-                                          [&](const tranche::Run& r) { return r.id == pair.claimant; });
+            const auto run =
+                std::find_if(s.view.runs.begin(), s.view.runs.end(),
+                             [&](const tranche::Run& r) { return r.id == pair.claimant; });
             ASSERT_TRUE(job != s.view.pending.end() && run != s.view.runs.end());
             const TakeVerdict verdict =
                 may_take({&*job, job->team_priority, false}, {&*run, run->team_priority},

@@ -31,8 +31,8 @@ std::string text_of(const std::vector<Placed>& list) {
 std::vector<Placed> placed_of(const ClusterView& view, const std::vector<RankedEntry>& ranking) {
     std::vector<Placed> out;
     for (const RankedEntry& entry : ranking) {
-        out.push_back({view.pending[entry.job].id, entry.first_task, entry.tasks, entry.band,
-                       entry.counts});
+        out.push_back(
+            {view.pending[entry.job].id, entry.first_task, entry.tasks, entry.band, entry.counts});
     }
     return out;
 }
@@ -40,7 +40,9 @@ std::vector<Placed> placed_of(const ClusterView& view, const std::vector<RankedE
 class NaiveRanker {
   public:
     NaiveRanker(const ClusterView& view, const Standings& standings, const Settings& settings)
-        : view_(view), standings_(standings), settings_(settings),
+        : view_(view),
+          standings_(standings),
+          settings_(settings),
           placed_(view.pending.size(), 0) {}
 
     std::vector<Placed> rank() {
@@ -157,10 +159,9 @@ class NaiveRanker {
             const TeamPriority priority =
                 effective_priority(job.team_priority, pooled || may_raise_[job.member]);
             const auto it = member_added_.find(job.member);
-            const UInt128 charge =
-                pooled ? 0
-                       : standings_.members[job.member].charge_of(kind) +
-                             (it == member_added_.end() ? 0 : it->second);
+            const UInt128 charge = pooled ? 0
+                                          : standings_.members[job.member].charge_of(kind) +
+                                                (it == member_added_.end() ? 0 : it->second);
             return std::tuple(-static_cast<int>(priority), charge, pooled ? 0 : job.member,
                               job.nice, job.first_submit_at, job.order_key());
         };
@@ -264,7 +265,8 @@ TEST(RankingProperty, equals_the_design_written_down_naively) {
         s.stand();
         const auto fast = placed_of(s.view, rank_queue(s.view, s.standings, s.settings));
         const auto slow = NaiveRanker(s.view, s.standings, s.settings).rank();
-        ASSERT_TRUE(fast == slow) << "seed " << seed << "\n" << text_of(fast) << "\n"
+        ASSERT_TRUE(fast == slow) << "seed " << seed << "\n"
+                                  << text_of(fast) << "\n"
                                   << text_of(slow);
     }
 }

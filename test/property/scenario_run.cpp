@@ -51,8 +51,7 @@ Settings scenario_settings(const Json& config) {
     settings.raised_share_ppm = 0;
     settings.preempt_within_budget = PreemptWithinBudget::both;
     for (const std::string& key : config.keys()) {
-        const Status status =
-            apply_setting(settings, key, text_of_config(config.at(key.c_str())));
+        const Status status = apply_setting(settings, key, text_of_config(config.at(key.c_str())));
         if (!status.ok()) {
             throw std::runtime_error(status.error());
         }
@@ -63,8 +62,8 @@ Settings scenario_settings(const Json& config) {
 ScenarioRun::ScenarioRun(const Json& scenario)
     : scenario_(scenario),
       settings_(scenario_settings(scenario.at("config"))),
-      ledger_({settings_.window(), settings_.max_min_runtime_seconds,
-               settings_.entitlement_history, settings_.sharing == Sharing::pooled}) {
+      ledger_({settings_.window(), settings_.max_min_runtime_seconds, settings_.entitlement_history,
+               settings_.sharing == Sharing::pooled}) {
     const Json cluster = scenario.at("cluster");
     until_ = scenario.at("until").as_integer();
     cycle_ = std::max<std::int64_t>(cluster.at("cycle").as_integer(), 1);
@@ -110,8 +109,7 @@ ScenarioRun::ScenarioRun(const Json& scenario)
     for (std::size_t i = 0; i < scenario.at("usage").size(); ++i) {
         const Json use = scenario.at("usage").at(i);
         Segment segment;
-        segment.key = {1000000000U + static_cast<std::uint32_t>(i), 0,
-                       use.at("from").as_integer()};
+        segment.key = {1000000000U + static_cast<std::uint32_t>(i), 0, use.at("from").as_integer()};
         segment.budget = use.at("budget").as_text();
         segment.user = use.at("user").is_null() ? segment.budget : use.at("user").as_text();
         segment.kind = RunKind::allocated;
@@ -161,16 +159,14 @@ ScenarioRun::ScenarioRun(const Json& scenario)
         }
     }
     // Job ids, the last tie, rise with the time of submission.
-    std::stable_sort(jobs_.begin(), jobs_.end(), [](const auto& a, const auto& b) {
-        return a.at < b.at;
-    });
+    std::stable_sort(jobs_.begin(), jobs_.end(),
+                     [](const auto& a, const auto& b) { return a.at < b.at; });
     for (std::size_t i = 0; i < scenario.at("events").size(); ++i) {
         const Json event = scenario.at("events").at(i);
         events_.push_back({event.at("at").as_integer(), event});
     }
-    std::stable_sort(events_.begin(), events_.end(), [](const auto& a, const auto& b) {
-        return a.at < b.at;
-    });
+    std::stable_sort(events_.begin(), events_.end(),
+                     [](const auto& a, const auto& b) { return a.at < b.at; });
 }
 
 std::vector<JobId> ScenarioRun::ids_of(const std::string& name) const {
@@ -197,8 +193,7 @@ void ScenarioRun::end_segment(ScenarioJob& job, JobId id, std::int64_t charged_u
     sums[job.budget] += job.gpus * std::max<std::int64_t>(charged_until - job.segment_at, 0);
 }
 
-void ScenarioRun::start(JobId id, const std::vector<NodeShare>& where, bool as_free,
-                        bool express) {
+void ScenarioRun::start(JobId id, const std::vector<NodeShare>& where, bool as_free, bool express) {
     ScenarioJob& job = jobs_[id - 1];
     job.where = where;
     job.state = State::running;
@@ -222,8 +217,7 @@ void ScenarioRun::start(JobId id, const std::vector<NodeShare>& where, bool as_f
     job.wants_turn = allocated && as_free;
     job.express = express && job.kind == RunKind::allocated;
     job.boots_until = now_ + boot;
-    job.protected_until =
-        job.kind == RunKind::allocated ? job.boots_until + job.contract : 0;
+    job.protected_until = job.kind == RunKind::allocated ? job.boots_until + job.contract : 0;
     if (job.express) {
         express_.push_back({job.user, job.gpus, now_, 0, job.protected_until});
     }
@@ -451,9 +445,9 @@ ClusterView ScenarioRun::view() {
             run.member = member;
             run.kind = job.kind;
             run.state = job.state == State::leaving ? RunState::leaving
-                        : job.suspended              ? RunState::suspended
-                        : now_ < job.boots_until     ? RunState::configuring
-                                                     : RunState::running;
+                        : job.suspended             ? RunState::suspended
+                        : now_ < job.boots_until    ? RunState::configuring
+                                                    : RunState::running;
             run.where = job.where;
             run.gpus = job.gpus;
             run.weight_milli = job.gpus * 1000;
@@ -509,8 +503,7 @@ void ScenarioRun::pass() {
                 ScenarioJob& job = jobs_[run.id - 1];
                 job.state = State::leaving;
                 job.leaving_for = decision.plan.claimant;
-                job.leaves_at =
-                    now_ + std::min(job.exit_seconds, grace_seconds(run, settings_));
+                job.leaves_at = now_ + std::min(job.exit_seconds, grace_seconds(run, settings_));
                 if (decision.plan.express && settings_.express_victim_protection_seconds) {
                     job.cap = *settings_.express_victim_protection_seconds;
                 }
@@ -615,8 +608,7 @@ std::int64_t ScenarioRun::gpus_of(const std::string& budget) const {
 }
 
 void ScenarioRun::fail(const Json& expectation, const std::string& found) {
-    failures_.push_back(expectation.compact() + " at " + std::to_string(now_) +
-                        ": found " + found);
+    failures_.push_back(expectation.compact() + " at " + std::to_string(now_) + ": found " + found);
 }
 
 void ScenarioRun::check(std::int64_t at) {
@@ -663,11 +655,10 @@ void ScenarioRun::check(std::int64_t at) {
             add_commitments(standings, now_view, settings_);
             const BudgetId id = ledger_.budget_id(e.at("budget").as_text());
             const SideStanding& side = standings.sides[2 * id];
-            const double hours =
-                (static_cast<double>(side.usage.plain[0]) +
-                 static_cast<double>(side.commitment) /
-                     static_cast<double>(settings_.lookback_window_seconds)) /
-                3.6e6;
+            const double hours = (static_cast<double>(side.usage.plain[0]) +
+                                  static_cast<double>(side.commitment) /
+                                      static_cast<double>(settings_.lookback_window_seconds)) /
+                                 3.6e6;
             if (std::abs(hours - number_of(e.at("charged_gpu_hours"))) >
                 number_of(e.at("tol")) + 1e-9) {
                 fail(e, std::to_string(hours));
@@ -675,12 +666,11 @@ void ScenarioRun::check(std::int64_t at) {
         } else if (!e.at("budget").is_null()) {
             const std::int64_t gpus = gpus_of(e.at("budget").as_text());
             const Json wanted = e.at("gpus");
-            const bool ok = wanted.is_object()
-                                ? (wanted.at("min").is_null() ||
-                                   gpus >= wanted.at("min").as_integer()) &&
-                                      (wanted.at("max").is_null() ||
-                                       gpus <= wanted.at("max").as_integer())
-                                : gpus == wanted.as_integer();
+            const bool ok =
+                wanted.is_object()
+                    ? (wanted.at("min").is_null() || gpus >= wanted.at("min").as_integer()) &&
+                          (wanted.at("max").is_null() || gpus <= wanted.at("max").as_integer())
+                    : gpus == wanted.as_integer();
             if (!ok) {
                 fail(e, std::to_string(gpus));
             }
@@ -690,8 +680,7 @@ void ScenarioRun::check(std::int64_t at) {
         const Json e = scenario_.at("expect").at(i);
         const std::int64_t every = e.at("every").as_integer(), from = e.at("from").as_integer();
         if (every > 0 && at > from && at <= e.at("to").as_integer() && (at - from) % every == 0) {
-            const double mean =
-                static_cast<double>(stretch_[i]) / static_cast<double>(every);
+            const double mean = static_cast<double>(stretch_[i]) / static_cast<double>(every);
             stretch_[i] = 0;
             const Json wanted = e.at("gpus");
             if ((!wanted.at("min").is_null() && mean < number_of(wanted.at("min"))) ||

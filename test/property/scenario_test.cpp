@@ -116,10 +116,8 @@ Json random_week(std::uint32_t seed, bool lane) {
     const std::vector<std::pair<std::string, std::string>> tree = {
         {"P", "root"}, {"Q", "root"}, {"p1", "P"}, {"p2", "P"}, {"q1", "Q"}, {"x", "p1"}};
     for (const auto& [name, parent] : tree) {
-        budgets.append(Json::object()
-                           .set("name", name)
-                           .set("parent", parent)
-                           .set("shares", pick(1, 5)));
+        budgets.append(
+            Json::object().set("name", name).set("parent", parent).set("shares", pick(1, 5)));
     }
     scenario.set("budgets", budgets);
     Json jobs = Json::array();
@@ -136,7 +134,9 @@ Json random_week(std::uint32_t seed, bool lane) {
                         .set("user", budget + std::to_string(pick(0, 1)))
                         .set("gpus", gpus)
                         .set("nodes", gpus > 8 ? 2 : 1)
-                        .set("min_runtime", kind == 9 ? 0 : kind == 8 ? 600 : 900 * pick(1, 16))
+                        .set("min_runtime", kind == 9   ? 0
+                                            : kind == 8 ? 600
+                                                        : 900 * pick(1, 16))
                         .set("runtime", pick(600, 100000))
                         .set("exit_seconds", pick(1, 90))
                         .set("resumable", pick(0, 3) != 0)
@@ -196,15 +196,15 @@ TEST_P(RandomWeek, a_victim_does_not_take_back) {
                 again.weight_milli = run_of_victim.weight_milli;
                 again.min_runtime_seconds = 1;
                 again.team_priority = run_of_victim.team_priority;
-                const TakeVerdict back = may_take({&again, again.team_priority, false},
-                                                  {&claimant, claimant.team_priority}, after,
-                                                  settings, view.now, 48000);
+                const TakeVerdict back =
+                    may_take({&again, again.team_priority, false},
+                             {&claimant, claimant.team_priority}, after, settings, view.now, 48000);
                 ASSERT_FALSE(back.may)
                     << run_of_victim.name << " takes back from " << job.name << " at " << view.now;
                 const TakeVerdict& verdict = victim.verdict;
                 if (verdict.reason == TakeReason::smaller_ratio) {
-                    ASSERT_TRUE(compare_ratio(verdict.claimant_charge,
-                                              verdict.claimant_entitlement, verdict.victim_charge,
+                    ASSERT_TRUE(compare_ratio(verdict.claimant_charge, verdict.claimant_entitlement,
+                                              verdict.victim_charge,
                                               verdict.victim_entitlement) < 0);
                 }
             }

@@ -73,9 +73,9 @@ Sums slow_sums(const std::vector<Stay>& stays, std::int64_t now, const Window& w
             level += stay.from <= second && second < stay.to ? stay.level : 0;
         }
         sums.plain += level;
-        sums.faded += level * (window.shape == WindowShape::linear
-                                   ? 2 * window.length_seconds - (2 * age + 1)
-                                   : window.length_seconds);
+        sums.faded +=
+            level * (window.shape == WindowShape::linear ? 2 * window.length_seconds - (2 * age + 1)
+                                                         : window.length_seconds);
     }
     return sums;
 }

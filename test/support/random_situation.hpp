@@ -28,11 +28,12 @@ class RandomSituation {
         s.nodes(options.nodes);
         for (std::size_t i = 0; i < names_.size() * 2; ++i) {
             const std::string& budget = names_[below(names_.size())];
-            const std::int64_t begin =
-                options.near_ties ? -300'000 - below(3) : -static_cast<std::int64_t>(below(500'000));
+            const std::int64_t begin = options.near_ties
+                                           ? -300'000 - below(3)
+                                           : -static_cast<std::int64_t>(below(500'000));
             s.used(budget, options.near_ties ? 1000 : 1 + below(16), begin,
-                   options.near_ties ? 0 : std::min<std::int64_t>(begin + below(40'000), 0),
-                   user(), below(4) == 0 ? RunKind::unallocated : RunKind::allocated);
+                   options.near_ties ? 0 : std::min<std::int64_t>(begin + below(40'000), 0), user(),
+                   below(4) == 0 ? RunKind::unallocated : RunKind::allocated);
         }
         for (int i = 0; i < options.runs; ++i) {
             const auto node = static_cast<NodeIndex>(below(s.view.nodes.size()));
@@ -83,9 +84,7 @@ class RandomSituation {
         }
     }
 
-    std::int64_t below(std::uint64_t limit) {
-        return static_cast<std::int64_t>(random() % limit);
-    }
+    std::int64_t below(std::uint64_t limit) { return static_cast<std::int64_t>(random() % limit); }
 
     std::mt19937_64 random;
 
@@ -100,8 +99,9 @@ class RandomSituation {
         std::vector<Budget> budgets;
         std::vector<int> depth;
         for (int i = 0; i < options.budgets; ++i) {
-            Budget budget = make_budget("b" + std::to_string(i),
-                                        static_cast<std::uint32_t>(below(6) == 0 ? 0 : 1 + below(3)));
+            Budget budget =
+                make_budget("b" + std::to_string(i),
+                            static_cast<std::uint32_t>(below(6) == 0 ? 0 : 1 + below(3)));
             int level = 1;
             if (!names_.empty() && options.levels > 1 && below(3) > 0) {
                 const auto parent = static_cast<std::size_t>(below(names_.size()));

@@ -115,9 +115,8 @@ class Situation {
     }
 
     // On the node of that index; started `age` seconds ago; free where it declares nothing.
-    Run& runs(const std::string& name, const std::string& budget, std::int64_t gpus,
-              NodeIndex node, std::int64_t age, std::int64_t min_runtime,
-              const std::string& user = "") {
+    Run& runs(const std::string& name, const std::string& budget, std::int64_t gpus, NodeIndex node,
+              std::int64_t age, std::int64_t min_runtime, const std::string& user = "") {
         Run run;
         run.id = next_id_++;
         run.name = name;

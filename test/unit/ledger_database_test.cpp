@@ -139,8 +139,16 @@ LedgerBatch whole_batch() {
     batch.ended = {closed_row(segment_row(3, 2000, "projB"), 3000, 600)};
     batch.jobs = {{1, 1900, 3, kNever, 0}, {3, 1900, 1, 3600, 77}};
     batch.preemptions = {preemption_row(3, 77, 2900)};
-    batch.plans = {{{77, "projB", "bob", 16000, 7200, 16, 2900, true,
-                     {{"n1", 8, 64, 512}, {"n2", 8, 32, 256}}, {3, 1}}}};
+    batch.plans = {{{77,
+                     "projB",
+                     "bob",
+                     16000,
+                     7200,
+                     16,
+                     2900,
+                     true,
+                     {{"n1", 8, 64, 512}, {"n2", 8, 32, 256}},
+                     {3, 1}}}};
     batch.capacity = {{1000, 64000}, {2000, 56000}};
     return batch;
 }
@@ -261,8 +269,7 @@ TEST_F(LedgerDatabaseTest, trees_come_from_the_one_that_held_at_the_window_s_beg
     const BudgetTree second = tree_of({budget("a", 2), budget("b", 1), budget("c", 3, "b")});
     const BudgetTree third = tree_of({budget("a", 2)});
     const BudgetTree fourth = tree_of({budget("a", 2), budget("b", 9)});
-    for (const auto& [number, tree] :
-         {std::pair{1, first}, {2, second}, {3, third}, {4, fourth}}) {
+    for (const auto& [number, tree] : {std::pair{1, first}, {2, second}, {3, third}, {4, fourth}}) {
         LedgerBatch batch;
         batch.edits = {edit(number, number * 1000, tree)};
         apply(ledger, batch);

@@ -17,8 +17,8 @@ std::vector<Budget> equals(std::initializer_list<const char*> names) {
 }
 
 TEST(Ranking, ties_go_to_larger_shares_then_to_the_older_job) {
-    Situation s({make_budget("A", 1), make_budget("B", 1), make_budget("C", 2),
-                 make_budget("D", 1)});
+    Situation s(
+        {make_budget("A", 1), make_budget("B", 1), make_budget("C", 2), make_budget("D", 1)});
     s.nodes(1).used("D", 1, -kHour, 0);
     s.waits("d", "D", 8, kHour);
     s.waits("b", "B", 8, kHour);
@@ -243,8 +243,8 @@ TEST(Ranking, jobs_that_could_not_start_are_listed_but_add_nothing) {
 }
 
 TEST(Ranking, free_jobs_follow_by_free_use_and_those_without_shares_come_last) {
-    Situation s({make_budget("A", 1), make_budget("B", 1), make_budget("Z", 0),
-                 make_budget("C", 1)});
+    Situation s(
+        {make_budget("A", 1), make_budget("B", 1), make_budget("Z", 0), make_budget("C", 1)});
     s.nodes(1)
         .used("A", 2, -kHour, 0, "", RunKind::unallocated)
         .used("B", 6, -kHour, 0, "", RunKind::unallocated)
@@ -373,7 +373,8 @@ TEST(SpacedPriorities, descend_inside_their_band) {
     const auto out = spaced_priorities(bands, std::vector<std::uint32_t>(bands.size(), 0));
     for (std::size_t i = 0; i < out.size(); ++i) {
         EXPECT_GT(out[i], band_floor(bands[i]));
-        EXPECT_LT(out[i], bands[i] == Band::plan ? 4294000000U : band_floor(bands[i]) + 1000000000U);
+        EXPECT_LT(out[i],
+                  bands[i] == Band::plan ? 4294000000U : band_floor(bands[i]) + 1000000000U);
         if (i > 0) {
             EXPECT_GT(out[i - 1], out[i]);
         }

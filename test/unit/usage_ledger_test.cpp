@@ -32,7 +32,8 @@ class Ledger {
 
     const Standings& at(std::int64_t now) { return usage.standings(kStart + now); }
     SideId side(const std::string& budget) { return 2 * usage.find_budget(budget); }
-    double gpu_hours(std::int64_t now, const std::string& budget, RunKind kind = RunKind::allocated) {
+    double gpu_hours(std::int64_t now, const std::string& budget,
+                     RunKind kind = RunKind::allocated) {
         return static_cast<double>(
                    at(now).sides[side(budget)].usage.plain[static_cast<std::size_t>(kind)]) /
                3.6e6;
@@ -108,8 +109,8 @@ TEST(UsageLedger, a_budget_added_later_counts_as_having_been_there_for_eight_hou
 TEST(UsageLedger, so_does_one_added_below_another_budget) {
     Ledger ledger({make_budget("P", 1), make_budget("p1", 1, "P")});
     ledger.first_charge();
-    ledger.edit(24 * kHour, {make_budget("P", 1), make_budget("p1", 1, "P"),
-                             make_budget("p2", 1, "P")});
+    ledger.edit(24 * kHour,
+                {make_budget("P", 1), make_budget("p1", 1, "P"), make_budget("p2", 1, "P")});
     EXPECT_NEAR(ledger.entitled(24 * kHour, "p2"), faded(8) / 2, 1e-5);
 }
 
@@ -218,8 +219,9 @@ TEST(UsageLedger, every_ancestor_pays_and_an_inner_budget_s_own_side_apart) {
     EXPECT_DOUBLE_EQ(ledger.gpu_hours(kHour, "q"), 1);
     EXPECT_DOUBLE_EQ(ledger.gpu_hours(kHour, "p1"), 1);
     EXPECT_DOUBLE_EQ(ledger.gpu_hours(kHour, "P"), 3);
-    EXPECT_DOUBLE_EQ(static_cast<double>(
-                         ledger.at(kHour).sides[ledger.side("P") + 1].usage.plain[0]) / 3.6e6, 2);
+    EXPECT_DOUBLE_EQ(
+        static_cast<double>(ledger.at(kHour).sides[ledger.side("P") + 1].usage.plain[0]) / 3.6e6,
+        2);
     EXPECT_DOUBLE_EQ(ledger.gpu_hours(kHour, "root"), 3);
 }
 
@@ -273,8 +275,8 @@ TEST(UsageLedger, a_deleted_budget_s_charge_stays_and_comes_back_with_its_name) 
     ledger.edit(2 * kHour, {make_budget("P", 1), make_budget("y", 1, "P")});
     EXPECT_DOUBLE_EQ(ledger.gpu_hours(3 * kHour, "P"), 8);
     EXPECT_FALSE(ledger.at(3 * kHour).budgets[ledger.usage.find_budget("x")].exists);
-    ledger.edit(4 * kHour, {make_budget("P", 1), make_budget("x", 1, "P"),
-                            make_budget("y", 1, "P")});
+    ledger.edit(4 * kHour,
+                {make_budget("P", 1), make_budget("x", 1, "P"), make_budget("y", 1, "P")});
     EXPECT_DOUBLE_EQ(ledger.gpu_hours(5 * kHour, "x"), 8);
     EXPECT_NEAR(ledger.entitled(5 * kHour, "x"), 84, 1e-5);
 }

@@ -21,8 +21,9 @@ struct Error {
 template <typename T>
 class [[nodiscard]] Result {
   public:
-    Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT(*explicit*)
-    Result(Error failure) : state_(std::in_place_index<1>, std::move(failure)) {}  // NOLINT(*explicit*)
+    Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(*explicit*)
+    Result(Error failure)
+        : state_(std::in_place_index<1>, std::move(failure)) {}  // NOLINT(*explicit*)
 
     bool ok() const noexcept { return state_.index() == 0; }
     explicit operator bool() const noexcept { return ok(); }

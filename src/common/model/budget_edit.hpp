@@ -16,12 +16,12 @@ namespace tranche {
 struct BudgetEdit {
     enum class Kind : std::uint8_t { add, modify, remove, move, load };
     Kind kind = Kind::add;
-    std::string name;                   // all but load
-    std::optional<std::string> parent;  // add (root if not said), move
+    std::string name;                                // all but load
+    std::optional<std::string> parent;               // add (root if not said), move
     std::optional<std::int64_t> shares, own_shares;  // as asked, range checked by apply_edit
     std::optional<BudgetSharing> sharing;
     std::optional<std::vector<std::string>> accounts, users, managers;  // the whole new list
-    std::vector<std::string> add_accounts, remove_accounts;  // accounts+= and accounts-=
+    std::vector<std::string> add_accounts, remove_accounts;             // accounts+= and accounts-=
     std::vector<std::string> add_users, remove_users;
     std::vector<std::string> add_managers, remove_managers;
     std::vector<Budget> tree;  // load: replaces the tree

@@ -28,7 +28,7 @@ struct Node {
     std::int64_t free_gpus = 0;  // not held by any run, leaving ones included
     std::int64_t free_cpus = 0;
     std::int64_t free_memory_mib = 0;
-    bool usable = true;  // up and not draining: counts as available, new runs may start
+    bool usable = true;     // up and not draining: counts as available, new runs may start
     bool settling = false;  // a run is completing there: nothing can start until it is over
 };
 
@@ -39,8 +39,8 @@ struct JobShape {
     std::int64_t gpus = 0;
     std::int64_t cpus_per_node = 0;
     std::int64_t memory_mib_per_node = 0;
-    std::string gpu_type;  // empty: any
-    bool exclusive = false;  // whole nodes, with all their GPUs
+    std::string gpu_type;        // empty: any
+    bool exclusive = false;      // whole nodes, with all their GPUs
     std::uint32_t node_set = 0;  // index into ClusterView::node_sets: where it may run
 
     std::int64_t gpus_on(std::uint32_t member) const noexcept {
@@ -57,14 +57,14 @@ struct PendingJob {
     std::string name;
     BudgetId budget = kNoBudgetId;
     MemberId member = 0;
-    JobShape shape;                  // of one task
-    std::uint32_t tasks = 1;         // of an array, still pending in this record
-    std::int64_t weight_milli = 0;   // of one task; 0: costs nothing
+    JobShape shape;                 // of one task
+    std::uint32_t tasks = 1;        // of an array, still pending in this record
+    std::int64_t weight_milli = 0;  // of one task; 0: costs nothing
     std::int64_t min_runtime_seconds = 0;
     std::int64_t time_limit_seconds = kNever;
-    std::int64_t first_submit_at = 0;  // kept over requeues
+    std::int64_t first_submit_at = 0;              // kept over requeues
     std::int64_t protection_cap_seconds = kNever;  // of the next run, after an express eviction
-    std::int64_t nice = 0;             // smaller goes first
+    std::int64_t nice = 0;                         // smaller goes first
     std::uint32_t runs_before = 0;
     TeamPriority team_priority = TeamPriority::normal;
     StartBlock block = StartBlock::none;
@@ -77,7 +77,7 @@ struct PendingJob {
     // The last tie between jobs submitted together: by job id, and the tasks of an array by their
     // number whatever ids they have. 0: by `id`.
     std::uint64_t order = 0;
-    JobId waits_for = 0;   // evicted for that claimant, which has not started yet; 0: none
+    JobId waits_for = 0;  // evicted for that claimant, which has not started yet; 0: none
 
     std::uint64_t order_key() const noexcept {
         return order != 0 ? order : std::uint64_t{id} << 32;
@@ -105,9 +105,9 @@ struct Run {
     RunKind kind = RunKind::unallocated;
     RunState state = RunState::running;
     std::vector<NodeShare> where;
-    std::int64_t gpus = 0;          // on all nodes
-    std::int64_t weight_milli = 0;  // on all nodes
-    std::int64_t started_at = 0;    // charged from here
+    std::int64_t gpus = 0;             // on all nodes
+    std::int64_t weight_milli = 0;     // on all nodes
+    std::int64_t started_at = 0;       // charged from here
     std::int64_t protected_until = 0;  // 0 for free runs; kNever while the node still boots
     // Until then another component of the same heterogeneous job is under contract; a job leaves
     // whole.
@@ -157,7 +157,7 @@ struct ExpressUse {
     std::string user;
     std::int64_t gpus = 0;
     std::int64_t started_at = 0;
-    std::int64_t ended_at = 0;         // 0: still running
+    std::int64_t ended_at = 0;  // 0: still running
     std::int64_t protected_until = 0;
 };
 

@@ -14,8 +14,8 @@ struct PreemptionRecord {
     std::int64_t id = 0;  // of the database, 0: not written yet
     JobId victim = 0, claimant = 0;
     std::string victim_budget, claimant_budget, victim_user, claimant_user;
-    std::string reason;          // TakeReason's word
-    std::string level;           // name of the budget below which the two sides part
+    std::string reason;                      // TakeReason's word
+    std::string level;                       // name of the budget below which the two sides part
     std::string victim_side, claimant_side;  // names of the sides
     std::int64_t victim_charge_milli_hours = 0, victim_funded_milli_hours = 0;      // GPU hours
     std::int64_t claimant_charge_milli_hours = 0, claimant_funded_milli_hours = 0;  // faded

@@ -46,8 +46,8 @@ std::int64_t funded_milli_seconds(const Standings& standings, SideId side,
             break;
         }
     }
-    return static_cast<std::int64_t>(
-        (static_cast<Int128>(product) * capacity_milli_seconds) >> kFractionBits);
+    return static_cast<std::int64_t>((static_cast<Int128>(product) * capacity_milli_seconds) >>
+                                     kFractionBits);
 }
 
 std::uint64_t entitled_fraction(const Standings& standings, SideId side) noexcept {

@@ -39,8 +39,8 @@ struct Usage {
 
 struct SideStanding {
     Usage usage;
-    UInt128 commitment = 0;   // of allocated runs and of plans that stand
-    UInt128 entitlement = 0;  // 0: never funded in the window
+    UInt128 commitment = 0;         // of allocated runs and of plans that stand
+    UInt128 entitlement = 0;        // 0: never funded in the window
     UInt128 entitlement_plain = 0;  // not faded, in 2^-32 seconds
     std::uint32_t shares = 0;
     std::uint64_t fraction = 0;  // of its level today, in 2^-32
@@ -71,23 +71,22 @@ struct BudgetPlace {
     std::string name;
     BudgetId parent = kRootId;
     bool exists = false;
-    bool pooled = false;             // users of it are not told apart
-    std::vector<SideId> path;        // sides from the top level down to where its jobs compete
+    bool pooled = false;                // users of it are not told apart
+    std::vector<SideId> path;           // sides from the top level down to where its jobs compete
     std::uint64_t funded_fraction = 0;  // of the cluster, where its own jobs compete, in 2^-32
 };
 
 struct Standings {
     std::int64_t at = 0;
     Window window;
-    std::vector<BudgetPlace> budgets;  // by BudgetId
+    std::vector<BudgetPlace> budgets;     // by BudgetId
     std::vector<SideStanding> sides;      // by SideId
     std::vector<MemberStanding> members;  // by MemberId
 
     // Counts `seconds` more of a contract on that budget and member.
     void commit(BudgetId budget, MemberId member, std::int64_t weight_milli,
                 std::int64_t seconds) noexcept {
-        const UInt128 amount =
-            window.at_weight_one(seconds) * static_cast<UInt128>(weight_milli);
+        const UInt128 amount = window.at_weight_one(seconds) * static_cast<UInt128>(weight_milli);
         for (const SideId side : budgets[budget].path) {
             sides[side].commitment += amount;
         }
@@ -112,7 +111,8 @@ PartingSides parting_sides(const Standings& standings, BudgetId a, BudgetId b) n
 
 // Faded charge and commitments over what was funded of `available_milli`, in thousandths, for
 // people: 1000 = used what was funded; UINT64_MAX where nothing was funded but something used.
-std::uint64_t shown_ratio_milli(const Standings& standings, SideId side, std::int64_t available_milli);
+std::uint64_t shown_ratio_milli(const Standings& standings, SideId side,
+                                std::int64_t available_milli);
 
 // GPU time that a side was funded over the window, plain, in milli-weighted GPU seconds:
 // the mean of its part of each level times the capacity over the window.

@@ -54,8 +54,8 @@ BudgetId UsageLedger::budget_id(std::string_view name) {
 }
 
 MemberId UsageLedger::member_id(BudgetId budget, std::string_view user) {
-    const auto [it, is_new] = member_ids_.try_emplace(
-        std::pair{budget, std::string(user)}, static_cast<MemberId>(members_.size()));
+    const auto [it, is_new] = member_ids_.try_emplace(std::pair{budget, std::string(user)},
+                                                      static_cast<MemberId>(members_.size()));
     if (is_new) {
         members_.emplace_back();
         standings_.members.push_back({budget, std::string(user), {}, 0});
@@ -93,11 +93,11 @@ void UsageLedger::set_fraction(std::int64_t at, SideId id, BudgetId parent, std:
             }
             const std::uint64_t before = fraction_of(shares, sum_before + shares);
             side.entitlement.add(since, static_cast<std::int64_t>(before));
-            side.entitlement.add(at, static_cast<std::int64_t>(fraction) -
-                                         static_cast<std::int64_t>(before));
+            side.entitlement.add(
+                at, static_cast<std::int64_t>(fraction) - static_cast<std::int64_t>(before));
         } else {
-            side.entitlement.add(at, static_cast<std::int64_t>(fraction) -
-                                         static_cast<std::int64_t>(side.fraction));
+            side.entitlement.add(
+                at, static_cast<std::int64_t>(fraction) - static_cast<std::int64_t>(side.fraction));
         }
     }
     if (fraction == 0 && side.fraction != 0) {
@@ -330,8 +330,7 @@ const Standings& UsageLedger::standings(std::int64_t now) {
         for (const SideId side : standing.path) {
             fraction = (fraction * sides_[side].fraction) >> kFractionBits;
         }
-        standing.funded_fraction =
-            exists_[b] && b >= 2 ? static_cast<std::uint64_t>(fraction) : 0;
+        standing.funded_fraction = exists_[b] && b >= 2 ? static_cast<std::uint64_t>(fraction) : 0;
     }
     return standings_;
 }

@@ -133,7 +133,7 @@ class UsageLedger {
     std::map<std::pair<BudgetId, std::string>, MemberId, std::less<>> member_ids_;
     std::map<SegmentKey, OpenSegment> open_;
     std::unordered_map<std::uint32_t, LastClosed> closed_;  // by job
-    std::size_t closed_kept_ = 0;  // how many the last clearing left
+    std::size_t closed_kept_ = 0;                           // how many the last clearing left
     Standings standings_;
 };
 

@@ -71,9 +71,8 @@ ExpressLane::ExpressLane(const ClusterView& view, const Standings& standings,
         const std::int64_t end = use.ended_at == 0 ? view.now : use.ended_at;
         if (end > view.now - kDay) {
             // Each start counts at least the lane's own minimum.
-            const std::int64_t seconds =
-                std::max(end - std::max(use.started_at, view.now - kDay),
-                         settings.express_min_runtime_seconds);
+            const std::int64_t seconds = std::max(end - std::max(use.started_at, view.now - kDay),
+                                                  settings.express_min_runtime_seconds);
             users_[use.user].gpu_seconds += use.gpus * seconds;
         }
     }

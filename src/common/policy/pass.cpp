@@ -11,16 +11,16 @@ namespace tranche {
 namespace {
 
 std::size_t mix(std::size_t seed, std::uint64_t value) {
-    return seed ^ (std::hash<std::uint64_t>{}(value) + 0x9e3779b97f4a7c15ULL + (seed << 6) +
-                   (seed >> 2));
+    return seed ^
+           (std::hash<std::uint64_t>{}(value) + 0x9e3779b97f4a7c15ULL + (seed << 6) + (seed >> 2));
 }
 
 struct ShapeHash {
     std::size_t operator()(const JobShape& s) const {
         std::size_t h = std::hash<std::string>{}(s.gpu_type);
-        for (const std::int64_t v : {std::int64_t{s.nodes}, s.gpus, s.cpus_per_node,
-                                     s.memory_mib_per_node, std::int64_t{s.exclusive},
-                                     std::int64_t{s.node_set}}) {
+        for (const std::int64_t v :
+             {std::int64_t{s.nodes}, s.gpus, s.cpus_per_node, s.memory_mib_per_node,
+              std::int64_t{s.exclusive}, std::int64_t{s.node_set}}) {
             h = mix(h, static_cast<std::uint64_t>(v));
         }
         return h;
@@ -183,8 +183,8 @@ class Pass {
         const auto plan = std::find_if(view_.plans.begin(), view_.plans.end(),
                                        [id](const Plan& p) { return p.claimant == id; });
         verdict.reason = WaitReason::planned;
-        const bool ready = std::all_of(
-            plan->where.begin(), plan->where.end(), [&](const NodeShare& share) {
+        const bool ready =
+            std::all_of(plan->where.begin(), plan->where.end(), [&](const NodeShare& share) {
                 const Node& node = view_.nodes[share.node];
                 const RoomNode& room = empty_[share.node];
                 return node.usable && !node.settling && room.gpus >= share.gpus &&
@@ -296,13 +296,11 @@ class Pass {
         ++version_;
     }
 
-    bool plan(const RankedEntry& entry, const PendingJob& job, bool express,
-              JobVerdict& verdict) {
-        const TeamPriority priority =
-            effective_priority(job.team_priority, standings_.budgets[job.budget].pooled ||
-                                                      may_raise_[job.member]);
-        const ClaimantKey key{job.shape,  job.budget, job.member,
-                              job.weight_milli * job.contract_seconds(),
+    bool plan(const RankedEntry& entry, const PendingJob& job, bool express, JobVerdict& verdict) {
+        const TeamPriority priority = effective_priority(
+            job.team_priority, standings_.budgets[job.budget].pooled || may_raise_[job.member]);
+        const ClaimantKey key{job.shape,  job.budget,
+                              job.member, job.weight_milli * job.contract_seconds(),
                               priority,   express};
         if (refusals_version_ != version_) {
             refusals_.clear();
@@ -330,9 +328,8 @@ class Pass {
             if (taken(r) || !on_suitable_node(run, job.shape)) {
                 continue;
             }
-            const TeamPriority theirs =
-                effective_priority(run.team_priority, standings_.budgets[run.budget].pooled ||
-                                                          may_raise_[run.member]);
+            const TeamPriority theirs = effective_priority(
+                run.team_priority, standings_.budgets[run.budget].pooled || may_raise_[run.member]);
             const Victim victim{&run, theirs};
             TakeVerdict take =
                 may_take(claimant, victim, standings_, settings_, view_.now, available_milli_);
@@ -424,9 +421,8 @@ class Pass {
         const BudgetPlace& place = standings_.budgets[run.budget];
         UInt128 over = UInt128{1} << 100;
         if (place.funded_fraction > 0) {
-            const UInt128 charge =
-                standings_.sides[place.path.back()].charge() /
-                static_cast<UInt128>(standings_.window.length_seconds);
+            const UInt128 charge = standings_.sides[place.path.back()].charge() /
+                                   static_cast<UInt128>(standings_.window.length_seconds);
             over = std::min(over, (charge << kFractionBits) / place.funded_fraction);
         }
         cost.over_funding = over * static_cast<UInt128>(std::max<std::int64_t>(run.gpus, 0));
@@ -514,8 +510,7 @@ std::string_view to_text(WaitReason reason) noexcept {
 
 bool could_fit(const ClusterView& view, const JobShape& shape, bool usable_only) {
     std::uint32_t large = 0, small = 0;
-    const std::uint32_t larger_members =
-        static_cast<std::uint32_t>(shape.gpus % shape.nodes);
+    const std::uint32_t larger_members = static_cast<std::uint32_t>(shape.gpus % shape.nodes);
     for (NodeIndex n = 0; n < view.nodes.size(); ++n) {
         if (usable_only && !view.nodes[n].usable) {
             continue;
@@ -550,8 +545,7 @@ void mark_impossible(ClusterView& view) {
 }
 
 PassResult run_pass(const ClusterView& view, const std::vector<RankedEntry>& ranking,
-                    const Standings& standings, const Settings& settings,
-                    const PassRules& rules) {
+                    const Standings& standings, const Settings& settings, const PassRules& rules) {
     return Pass(view, ranking, standings, settings, rules).run();
 }
 
@@ -559,8 +553,7 @@ std::int64_t grace_seconds(const Run& run, const Settings& settings) noexcept {
     if (run.kind != RunKind::allocated) {
         return settings.grace_time_free_seconds;
     }
-    return run.interactive ? settings.grace_time_interactive_seconds
-                           : settings.grace_time_seconds;
+    return run.interactive ? settings.grace_time_interactive_seconds : settings.grace_time_seconds;
 }
 
 }  // namespace tranche

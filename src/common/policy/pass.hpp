@@ -22,8 +22,8 @@ namespace tranche {
 
 enum class WaitReason : std::uint8_t {
     none,
-    starting,           // there is room: it starts in this pass
-    planned,            // its plan stands: victims are leaving
+    starting,  // there is room: it starts in this pass
+    planned,   // its plan stands: victims are leaving
     held,
     dependency,
     begin_time,
@@ -74,10 +74,10 @@ struct PassRules {
 
 struct PassResult {
     std::vector<StartDecision> starts;
-    std::vector<PlanDecision> plans;     // new ones
-    std::vector<std::uint32_t> turns;    // indices into runs: turn allocated in place
-    std::vector<JobVerdict> verdicts;    // by index into pending
-    std::int64_t wake_at = kNever;       // the next contract end
+    std::vector<PlanDecision> plans;   // new ones
+    std::vector<std::uint32_t> turns;  // indices into runs: turn allocated in place
+    std::vector<JobVerdict> verdicts;  // by index into pending
+    std::int64_t wake_at = kNever;     // the next contract end
 };
 
 // Whether the nodes of its set could hold the shape if they were empty; `usable_only` leaves out

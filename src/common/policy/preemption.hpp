@@ -12,21 +12,21 @@ namespace tranche {
 
 enum class TakeReason : std::uint8_t {
     // It may:
-    free_run,         // the victim is free
-    smaller_ratio,    // another budget, and the claimant's side stays below the margin
-    smaller_use,      // another user of the same budget
-    team_priority,    // lower team priority in the same budget
-    express,          // the express lane
+    free_run,       // the victim is free
+    smaller_ratio,  // another budget, and the claimant's side stays below the margin
+    smaller_use,    // another user of the same budget
+    team_priority,  // lower team priority in the same budget
+    express,        // the express lane
     // It may not:
     claimant_is_free,
-    under_contract,    // until `not_before`
-    not_governed,      // a run outside Partitions=
-    not_settled,       // configuring, completing or leaving for somebody else
-    ratio_too_large,   // today's numbers are against it
-    same_budget,       // PreemptWithinBudget does not allow it
-    express_own_user,  // an express run of the claimant's own user
-    interactive_session,     // not for a debug job
-    underfunded_and_final,   // cannot resume and its budget is below its funding
+    under_contract,         // until `not_before`
+    not_governed,           // a run outside Partitions=
+    not_settled,            // configuring, completing or leaving for somebody else
+    ratio_too_large,        // today's numbers are against it
+    same_budget,            // PreemptWithinBudget does not allow it
+    express_own_user,       // an express run of the claimant's own user
+    interactive_session,    // not for a debug job
+    underfunded_and_final,  // cannot resume and its budget is below its funding
 };
 
 std::string_view to_text(TakeReason reason) noexcept;  // "free-run", "under-contract", …

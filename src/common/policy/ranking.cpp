@@ -43,8 +43,8 @@ class KeyMaker {
         }
         const std::uint64_t e = leading(entitlement, shift_);
         const UInt128 quotient = (UInt128{1} << 127) / e;  // 2^63 .. 2^64
-        reciprocal_ = (quotient >> 64) != 0 ? ~std::uint64_t{0}
-                                            : static_cast<std::uint64_t>(quotient);
+        reciprocal_ =
+            (quotient >> 64) != 0 ? ~std::uint64_t{0} : static_cast<std::uint64_t>(quotient);
     }
     RatioKey key(UInt128 charge) const noexcept {
         if (reciprocal_ == 0) {
@@ -391,8 +391,7 @@ class Ranker {
                         ? all - user.task
                         : 1;
                 const std::uint64_t amount =
-                    tasks == 1 ? item.amount
-                               : saturated(static_cast<UInt128>(item.amount) * tasks);
+                    tasks == 1 ? item.amount : saturated(static_cast<UInt128>(item.amount) * tasks);
                 placements_.push_back({charge, item.job, user.task, tasks, n, item.counts != 0});
                 amounts_.push_back(amount);
                 charge += times_window(amount);
@@ -453,10 +452,11 @@ class Ranker {
         std::size_t total = 0;
         for (std::uint32_t c = nodes_[n].first_child; c != kNoId; c = nodes_[c].next_sibling) {
             RankNode& child = nodes_[c];
-            const std::uint32_t* first = child.is_last() ? identity_.data() + child.first
-                                                         : lists_[child.list].data();
+            const std::uint32_t* first =
+                child.is_last() ? identity_.data() + child.first : lists_[child.list].data();
             const std::size_t count = child.is_last() ? child.count : lists_[child.list].size();
-            heap_.push_back({child.keys.key(child.charge), first, first + count, amounts_[*first], &child});
+            heap_.push_back(
+                {child.keys.key(child.charge), first, first + count, amounts_[*first], &child});
             total += count;
         }
         std::vector<std::uint32_t> list(total);

@@ -7,8 +7,8 @@
 namespace tranche {
 namespace {
 
-constexpr std::size_t kMaxItems = 64;        // runs looked at on one node
-constexpr std::size_t kMaxExhaustive = 14;   // runs whose subsets are all tried
+constexpr std::size_t kMaxItems = 64;       // runs looked at on one node
+constexpr std::size_t kMaxExhaustive = 14;  // runs whose subsets are all tried
 
 struct Item {
     std::uint32_t candidate;  // index into candidates
@@ -22,8 +22,8 @@ struct NodeChoice {
     VictimCost cost;
 };
 
-bool satisfied(const RoomNode& room, const JobShape& shape, std::uint32_t member,
-               std::int64_t gpus, std::int64_t cpus, std::int64_t memory) {
+bool satisfied(const RoomNode& room, const JobShape& shape, std::uint32_t member, std::int64_t gpus,
+               std::int64_t cpus, std::int64_t memory) {
     return room.gpus + gpus >= shape.gpus_on(member) && room.cpus + cpus >= shape.cpus_per_node &&
            room.memory_mib + memory >= shape.memory_mib_per_node;
 }
@@ -126,9 +126,8 @@ NodeChoice cheapest_by_all(const std::vector<Item>& items, const RoomNode& room,
     for (std::size_t i = 0; i < order.size(); ++i) {
         order[i] = i;
     }
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-        return items[a].cost < items[b].cost;
-    });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return items[a].cost < items[b].cost; });
     std::vector<bool> chosen(items.size(), false);
     const auto is_chosen = [&chosen](std::size_t i) { return bool{chosen[i]}; };
     for (std::size_t k = 0; k < order.size() && !sums(is_chosen); ++k) {
@@ -153,8 +152,12 @@ class Chooser {
   public:
     Chooser(const ClusterView& view, const std::vector<RoomNode>& room, const JobShape& shape,
             const std::vector<VictimCandidate>& candidates)
-        : view_(view), room_(room), shape_(shape), candidates_(candidates),
-          chosen_(candidates.size(), false), on_node_(view.nodes.size()) {
+        : view_(view),
+          room_(room),
+          shape_(shape),
+          candidates_(candidates),
+          chosen_(candidates.size(), false),
+          on_node_(view.nodes.size()) {
         for (std::uint32_t c = 0; c < candidates.size(); ++c) {
             for (const NodeShare& share : view.runs[candidates[c].run].where) {
                 on_node_[share.node].push_back({c, share});
@@ -240,7 +243,8 @@ class Chooser {
         std::vector<Item> items;
         for (const Holder& holder : on_node_[n]) {
             if (!chosen_[holder.candidate]) {
-                items.push_back({holder.candidate, holder.share, candidates_[holder.candidate].cost});
+                items.push_back(
+                    {holder.candidate, holder.share, candidates_[holder.candidate].cost});
             }
         }
         if (shape_.exclusive) {
@@ -330,13 +334,12 @@ VictimCost& VictimCost::operator+=(const VictimCost& other) noexcept {
 
 bool VictimCost::operator<(const VictimCost& other) const noexcept {
     return std::tie(final_gpus, allocated_gpus, gpus, other.over_funding, priority_gpus,
-                    lost_gpu_seconds) < std::tie(other.final_gpus, other.allocated_gpus,
-                                                 other.gpus, over_funding, other.priority_gpus,
+                    lost_gpu_seconds) < std::tie(other.final_gpus, other.allocated_gpus, other.gpus,
+                                                 over_funding, other.priority_gpus,
                                                  other.lost_gpu_seconds);
 }
 
-bool node_suits(const ClusterView& view, const JobShape& shape, NodeIndex n,
-                std::uint32_t member) {
+bool node_suits(const ClusterView& view, const JobShape& shape, NodeIndex n, std::uint32_t member) {
     const Node& node = view.nodes[n];
     return view.node_sets[shape.node_set][n] &&
            (shape.gpu_type.empty() || shape.gpu_type == node.gpu_type) &&
@@ -345,8 +348,7 @@ bool node_suits(const ClusterView& view, const JobShape& shape, NodeIndex n,
 }
 
 std::optional<VictimChoice> choose_victims(const ClusterView& view,
-                                           const std::vector<RoomNode>& room,
-                                           const JobShape& shape,
+                                           const std::vector<RoomNode>& room, const JobShape& shape,
                                            const std::vector<VictimCandidate>& candidates) {
     return Chooser(view, room, shape, candidates).choose();
 }
@@ -386,14 +388,12 @@ std::optional<std::vector<NodeShare>> place_on_free(const ClusterView& view,
     if (order.size() < shape.nodes) {
         return std::nullopt;
     }
-    std::stable_sort(order.begin(), order.end(), [&](NodeIndex a, NodeIndex b) {
-        return room[a].gpus < room[b].gpus;
-    });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](NodeIndex a, NodeIndex b) { return room[a].gpus < room[b].gpus; });
     used.assign(view.nodes.size(), false);
     for (std::uint32_t member = 0; member < shape.nodes; ++member) {
-        const auto it = std::find_if(order.begin(), order.end(), [&](NodeIndex n) {
-            return !used[n] && fits(n, member);
-        });
+        const auto it = std::find_if(order.begin(), order.end(),
+                                     [&](NodeIndex n) { return !used[n] && fits(n, member); });
         if (it == order.end()) {
             return std::nullopt;
         }

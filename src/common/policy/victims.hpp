@@ -51,8 +51,7 @@ struct VictimChoice {
 
 // `candidates` by run index, each takeable by the claimant. nullopt: they do not suffice.
 std::optional<VictimChoice> choose_victims(const ClusterView& view,
-                                           const std::vector<RoomNode>& room,
-                                           const JobShape& shape,
+                                           const std::vector<RoomNode>& room, const JobShape& shape,
                                            const std::vector<VictimCandidate>& candidates);
 
 // Free room for the shape, best fit (least GPUs left over, then node order); nullopt: none.

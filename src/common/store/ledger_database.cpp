@@ -235,8 +235,7 @@ Preparation prepare(sqlite3* connection, std::int64_t own_epoch) {
     const auto version = query_integer(connection, "PRAGMA user_version");
     const bool blank = query_integer(connection, "SELECT count(*) FROM sqlite_master") == 0;
     if (application != kLedgerApplicationId && !(blank && application == 0 && version == 0)) {
-        throw SqlFailure{SQLITE_MISUSE,
-                         "it is the database of another program; name another file"};
+        throw SqlFailure{SQLITE_MISUSE, "it is the database of another program; name another file"};
     }
     if (version > kLedgerSchemaVersion) {
         throw SqlFailure{SQLITE_MISUSE, "its schema has version " + std::to_string(version) +
@@ -516,13 +515,12 @@ struct LedgerDatabase::State {
         for (const SegmentRow& row : rows) {
             const std::int64_t budget = name_id(row.budget);
             insert
-                .with(row.key.job_id, row.key.submit_at, row.key.begin_at,
-                      ended ? row.ended_at : 0, ended ? row.charged_until : kNever, row.kind,
-                      row.weight_milli, budget, name_id(row.user), name_id(row.account),
-                      name_id(row.partition), row.name, row.gpus, row.nodes, row.team_priority,
-                      row.resumable, row.interactive, row.express, row.min_runtime_seconds,
-                      row.ready_at, row.protected_until, row.run, row.leaving_for, row.end_reason,
-                      batch, ended ? batch : 0)
+                .with(row.key.job_id, row.key.submit_at, row.key.begin_at, ended ? row.ended_at : 0,
+                      ended ? row.charged_until : kNever, row.kind, row.weight_milli, budget,
+                      name_id(row.user), name_id(row.account), name_id(row.partition), row.name,
+                      row.gpus, row.nodes, row.team_priority, row.resumable, row.interactive,
+                      row.express, row.min_runtime_seconds, row.ready_at, row.protected_until,
+                      row.run, row.leaving_for, row.end_reason, batch, ended ? batch : 0)
                 .run();
             auto& [at, allocated_at] = uses.try_emplace(budget, kNever, kNever).first->second;
             at = std::min(at, row.key.begin_at);
@@ -586,8 +584,8 @@ struct LedgerDatabase::State {
                 .run();
             std::int64_t place = 0;
             for (const PlanNodeRow& node : plan.nodes) {
-                put_node.with(plan.claimant, place++, node.node, node.gpus, node.cpus,
-                              node.memory_mib)
+                put_node
+                    .with(plan.claimant, place++, node.node, node.gpus, node.cpus, node.memory_mib)
                     .run();
             }
             place = 0;
@@ -668,8 +666,7 @@ struct LedgerDatabase::State {
         closed.with(out.since_at);
         while (closed.step()) {
             ClosedSegment& row = out.closed.emplace_back();
-            row.key = {static_cast<JobId>(closed.integer(0)), closed.integer(1),
-                       closed.integer(2)};
+            row.key = {static_cast<JobId>(closed.integer(0)), closed.integer(1), closed.integer(2)};
             row.budget = places.at(closed.integer(3));
             row.user = places.at(closed.integer(4));
             row.kind = static_cast<RunKind>(closed.integer(5));
@@ -726,9 +723,10 @@ struct LedgerDatabase::State {
                                 static_cast<std::uint32_t>(jobs.integer(2)), jobs.integer(3),
                                 static_cast<JobId>(jobs.integer(4))});
         }
-        Statement preemptions(db(), (std::string("SELECT ") + kPreemptionColumns +
-                                     "FROM preemption WHERE planned_at >= ? ORDER BY planned_at, id")
-                                        .c_str());
+        Statement preemptions(db(),
+                              (std::string("SELECT ") + kPreemptionColumns +
+                               "FROM preemption WHERE planned_at >= ? ORDER BY planned_at, id")
+                                  .c_str());
         preemptions.with(preemptions_since);
         while (preemptions.step()) {
             out.preemptions.push_back(read_preemption(preemptions));
@@ -802,8 +800,8 @@ Result<LedgerDatabase> LedgerDatabase::open(const std::string& path, std::int64_
         } catch (const SqlFailure& failure) {
             state->connection.reset();
             // SQLITE_ERROR: tables that our schema has are missing.
-            const bool corrupt = failure.code == SQLITE_CORRUPT ||
-                                 failure.code == SQLITE_NOTADB || failure.code == SQLITE_ERROR;
+            const bool corrupt = failure.code == SQLITE_CORRUPT || failure.code == SQLITE_NOTADB ||
+                                 failure.code == SQLITE_ERROR;
             if (!corrupt || attempt > 0) {
                 return state->error_of(failure, "open");
             }

@@ -33,8 +33,8 @@ class LedgerDatabase {
     // Opens or creates the file, brings an older schema up to date, checks the whole and raises
     // the epoch. A corrupt file is set aside as PATH.corrupt-YYYYMMDDTHHMMSS (by `now`, UTC) and a
     // new one begun: see set_aside(). A file of a newer schema, or of something else, is an Error.
-    // `own_epoch`: of the same owner's last opening, when it opens anew after a failure; a file that
-    // somebody else has opened since is an Error then. 0: takes the file from whoever had it.
+    // `own_epoch`: of the same owner's last opening, when it opens anew after a failure; a file
+    // that somebody else has opened since is an Error then. 0: takes the file from whoever had it.
     static Result<LedgerDatabase> open(const std::string& path, std::int64_t now,
                                        std::int64_t own_epoch = 0);
 

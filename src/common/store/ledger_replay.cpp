@@ -43,8 +43,7 @@ void replay(const LedgerContents& contents, UsageLedger& ledger) {
 
     std::vector<Event> events;
     events.reserve(contents.trees.size() + contents.open.size() + 2 * contents.closed.size());
-    const auto put = [&](std::int64_t batch, std::int64_t at, std::size_t index,
-                         Event::Kind kind) {
+    const auto put = [&](std::int64_t batch, std::int64_t at, std::size_t index, Event::Kind kind) {
         events.push_back({batch, at, static_cast<std::uint32_t>(index), kind});
     };
     for (std::size_t i = next_tree; i < contents.trees.size(); ++i) {
@@ -106,8 +105,8 @@ void replay(const LedgerContents& contents, UsageLedger& ledger) {
             charge(s, begins ? s.key.begin_at : std::max(s.charged_until, s.key.begin_at),
                    begins ? s.weight_milli : -s.weight_milli);
         } else if (begins) {
-            ledger.begin({s.key, contents.names[s.budget], contents.names[s.user], s.kind,
-                          s.weight_milli});
+            ledger.begin(
+                {s.key, contents.names[s.budget], contents.names[s.user], s.kind, s.weight_milli});
         } else {
             ledger.end(s.key, s.charged_until);
         }

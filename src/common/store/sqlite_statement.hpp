@@ -91,12 +91,13 @@ class Statement {
     };
 
     template <typename Value>
-        requires std::is_integral_v<Value> || std::is_enum_v<Value>
+    requires std::is_integral_v<Value> || std::is_enum_v<Value>
     void bind(int place, Value value) {
         check(sqlite3_bind_int64(statement_.get(), place, static_cast<sqlite3_int64>(value)));
     }
     void bind(int place, std::string_view value) {
-        check(sqlite3_bind_text(statement_.get(), place, value.data() == nullptr ? "" : value.data(),
+        check(sqlite3_bind_text(statement_.get(), place,
+                                value.data() == nullptr ? "" : value.data(),
                                 static_cast<int>(value.size()), SQLITE_STATIC));
     }
     void check(int code) {

@@ -60,9 +60,7 @@ class WindowIntegral {
     Int128 faded(const Window& window) const noexcept;
     // The level at that instant.
     std::int64_t level() const noexcept { return settled_ + static_cast<std::int64_t>(sum0_); }
-    bool empty() const noexcept {
-        return settled_ == 0 && steps_.empty() && late_.empty();
-    }
+    bool empty() const noexcept { return settled_ == 0 && steps_.empty() && late_.empty(); }
 
   private:
     struct Step {
@@ -71,11 +69,11 @@ class WindowIntegral {
     };
     void sort_in_late_steps();
 
-    std::deque<Step> steps_;      // inside the window, by time
-    std::vector<Step> late_;      // the same, that came out of order since the last advance()
-    std::int64_t settled_ = 0;    // sum of the steps older than the window
-    std::int64_t now_ = 0;        // the instant last advanced to
-    std::int64_t epoch_ = 0;      // origin of the moments below
+    std::deque<Step> steps_;    // inside the window, by time
+    std::vector<Step> late_;    // the same, that came out of order since the last advance()
+    std::int64_t settled_ = 0;  // sum of the steps older than the window
+    std::int64_t now_ = 0;      // the instant last advanced to
+    std::int64_t epoch_ = 0;    // origin of the moments below
     bool has_epoch_ = false;
     Int128 sum0_ = 0, sum1_ = 0, sum2_ = 0;  // sum of delta * (at - epoch)^k over both
 };
