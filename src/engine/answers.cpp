@@ -361,12 +361,31 @@ bool listed(const std::vector<std::string>& list, const std::string& value) {
     return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
 }
 
+bool is_task(const JobCard& card, const JobName& name) {
+    return name.id == card.array_job_id &&
+           (card.array_task != kNoTask ? name.array_task == card.array_task
+                                       : list_holds(card.array_tasks, name.array_task));
+}
+
+bool is_component(const JobCard& card, const JobName& name) {
+    return name.id == card.het_job_id && name.het_offset == card.het_offset;
+}
+
+// An id alone stands for all tasks and components.
+bool is_named(const JobCard& card, const JobName& name) {
+    if (name.array_task >= 0) {
+        return is_task(card, name);
+    }
+    if (name.het_offset >= 0) {
+        return is_component(card, name);
+    }
+    return name.id == card.id || name.id == card.array_job_id || name.id == card.het_job_id;
+}
+
 bool passes(const JobFilter& filter, const JobCard& card) {
-    const bool wanted =
-        filter.jobs.empty() ||
-        std::any_of(filter.jobs.begin(), filter.jobs.end(), [&](std::int64_t id) {
-            return id == card.id || (card.array_job_id != 0 && id == card.array_job_id);
-        });
+    const bool wanted = filter.jobs.empty() ||
+                        std::any_of(filter.jobs.begin(), filter.jobs.end(),
+                                    [&](const JobName& name) { return is_named(card, name); });
     return wanted && listed(filter.users, card.user) && listed(filter.accounts, card.account) &&
            listed(filter.partitions, card.partition) && listed(filter.budgets, card.budget);
 }
@@ -379,6 +398,9 @@ Json card_row(const JobCard& card) {
         if (card.array_task != kNoTask) {
             row.set("array_task_id", card.array_task);
         }
+    }
+    if (card.het_job_id != 0) {
+        row.set("het_job_id", card.het_job_id).set("het_offset", card.het_offset);
     }
     return row.set("name", card.name)
         .set("user", card.user)
@@ -434,20 +456,17 @@ class LevelCache {
     std::unordered_map<BudgetId, Json> levels_;
 };
 
-const JobCard* find_card(const EngineView& view, JobId job, std::int64_t array_task) {
+const JobCard* find_card(const EngineView& view, const JobName& name) {
     const JobCard* of_array = nullptr;
+    const bool is_whole = name.array_task < 0 && name.het_offset < 0;
     for (const JobCard& card : view.cards) {
-        if (array_task < 0 && card.id == job) {
+        if (is_whole ? card.id == name.id : is_named(card, name)) {
             return &card;
         }
-        if (card.array_job_id == job && job != 0) {
-            if (array_task >= 0 && card.array_task == array_task) {
-                return &card;
-            }
-            // The record that stands for the tasks without one of their own, else any.
-            if (of_array == nullptr || card.array_task == kNoTask) {
-                of_array = &card;
-            }
+        // The record that stands for the tasks without one of their own, else any.
+        if (is_whole && card.array_job_id == name.id &&
+            (of_array == nullptr || card.array_task == kNoTask)) {
+            of_array = &card;
         }
     }
     return of_array;
@@ -469,11 +488,13 @@ Result<JobFilter> filter_from_json(const Json& arguments) {
     if (const auto jobs = reader.array("jobs")) {
         for (std::size_t i = 0; i < jobs->size(); ++i) {
             const Json job = jobs->at(i);
-            if (!job.is_integer() || job.as_integer() < 1 || job.as_integer() > UINT32_MAX) {
+            const auto name =
+                parse_job_name(job.is_integer() ? std::to_string(job.as_integer()) : job.as_text());
+            if (!name.ok()) {
                 reader.refuse("jobs", "holds something that is not a job id");
                 break;
             }
-            filter.jobs.push_back(job.as_integer());
+            filter.jobs.push_back(*name);
         }
     }
     const auto names = [&](const char* key) {
@@ -608,16 +629,17 @@ Json answer_running(const EngineView& view, const Viewer& viewer, const JobFilte
     return heading(view).set("jobs", jobs);
 }
 
-Result<Json> answer_why(const EngineView& view, const Viewer& viewer, JobId job,
-                        std::int64_t array_task, const std::vector<PreemptionRecord>& older) {
+Result<Json> answer_why(const EngineView& view, const Viewer& viewer, const JobName& job,
+                        const std::vector<PreemptionRecord>& older) {
     const Sight sight(view, viewer);
-    const std::string name =
-        std::to_string(job) + (array_task < 0 ? "" : "_" + std::to_string(array_task));
-    const JobCard* card = find_card(view, job, array_task);
+    const std::string name = to_text(job);
+    const JobCard* card = find_card(view, job);
     if (card != nullptr && !sight.job(*card)) {
         card = nullptr;
     }
-    const JobId id = card != nullptr ? card->id : job;
+    // Records know a task that is gone by its own id only.
+    const bool is_part = job.array_task >= 0 || job.het_offset >= 0;
+    const JobId id = card != nullptr ? card->id : is_part ? 0 : static_cast<JobId>(job.id);
     const PreemptionRecord* preemption = nullptr;
     for (const auto* records : {&older, &view.recent_preemptions}) {
         for (const PreemptionRecord& record : *records) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/wire/job_name.hpp"
 #include "common/wire/json.hpp"
 #include "engine/engine.hpp"
 #include "engine/engine_view.hpp"
@@ -26,7 +27,7 @@ struct Viewer {
 
 // Narrows queue and running; empty lists narrow nothing.
 struct JobFilter {
-    std::vector<std::int64_t> jobs;  // ids, of arrays too
+    std::vector<JobName> jobs;  // ids of arrays and heterogeneous jobs stand for all their parts
     std::vector<std::string> users, accounts, partitions, budgets;
 };
 Result<JobFilter> filter_from_json(const Json& arguments);
@@ -36,8 +37,8 @@ Result<Json> answer_budget(const EngineView& view, const Viewer& viewer, const s
 Json answer_queue(const EngineView& view, const Viewer& viewer, const JobFilter& filter);
 Json answer_running(const EngineView& view, const Viewer& viewer, const JobFilter& filter);
 // `older`: recorded preemptions that the view may no longer hold, in any order.
-Result<Json> answer_why(const EngineView& view, const Viewer& viewer, JobId job,
-                        std::int64_t array_task, const std::vector<PreemptionRecord>& older);
+Result<Json> answer_why(const EngineView& view, const Viewer& viewer, const JobName& job,
+                        const std::vector<PreemptionRecord>& older);
 Json answer_health(const EngineView& view);
 Json answer_preemptions(const EngineView& view, const Viewer& viewer,
                         const std::vector<PreemptionRecord>& records);

@@ -25,6 +25,9 @@ struct JobCard {
     JobId id = 0;
     std::uint32_t array_job_id = 0;
     std::uint32_t array_task = 0xffffffff;
+    std::string array_tasks;       // of the record that stands for the rest of an array: "0-3,7"
+    std::uint32_t het_job_id = 0;  // the first component's id, 0: not heterogeneous
+    std::uint32_t het_offset = 0;
     std::string name;
     std::string user;
     std::uint32_t uid = 0;

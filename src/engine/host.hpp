@@ -57,6 +57,7 @@ struct HostJob {
     std::uint32_t array_job_id = 0;          // 0: no array
     std::uint32_t array_task = kNoTask;      // of a single task
     std::uint32_t array_tasks_pending = 0;   // of the record that stands for the rest of an array
+    std::string array_tasks;                 // of that record: "0-3,7"
     std::uint32_t het_job_id = 0;            // leader's id, 0: not heterogeneous
     std::uint32_t het_offset = 0;
     std::string name;

@@ -559,6 +559,9 @@ void JobTracker::fill(const HostSnapshot& snapshot, const Settings& settings, Us
         card.id = job.id;
         card.array_job_id = job.array_job_id;
         card.array_task = job.array_task;
+        card.array_tasks = job.array_tasks;
+        card.het_job_id = job.het_job_id;
+        card.het_offset = job.het_offset;
         card.name = job.name;
         card.user = job.user;
         card.uid = job.uid;

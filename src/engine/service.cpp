@@ -744,6 +744,7 @@ class Service::State {
             reader.require("job_id");
             const auto job = reader.integer("job_id", 1, UINT32_MAX);
             const auto task = reader.integer("array_task_id", 0, UINT32_MAX);
+            const auto offset = reader.integer("het_offset", 0, UINT32_MAX);
             if (const Status status = reader.finish(); !status.ok()) {
                 return status.failure();
             }
@@ -756,7 +757,7 @@ class Service::State {
                     older = std::move(records).value();
                 }
             }
-            return answer_why(*view, viewer, static_cast<JobId>(*job), task.value_or(-1), older);
+            return answer_why(*view, viewer, {*job, task.value_or(-1), offset.value_or(-1)}, older);
         }
         if (request.method == "edits") {
             const auto most = reader.integer("most", 1, kLargestList);

@@ -20,6 +20,10 @@ std::optional<std::int64_t> ratio_of(const Json& ratio) {
 
 std::string job_text(const Json& row) {
     const std::int64_t array = row.at("array_job_id").as_integer();
+    if (row.at("het_job_id").is_integer()) {
+        return to_text(
+            JobName{row.at("het_job_id").as_integer(), -1, row.at("het_offset").as_integer()});
+    }
     if (array == 0) {
         return std::to_string(row.at("job_id").as_integer());
     }
@@ -257,6 +261,9 @@ int show_why(const CommandLine& line) {
     arguments.set("job_id", name->id);
     if (name->array_task >= 0) {
         arguments.set("array_task_id", name->array_task);
+    }
+    if (name->het_offset >= 0) {
+        arguments.set("het_offset", name->het_offset);
     }
     const auto answer = ask_controller(line, "why", arguments);
     if (!answer.ok()) {

@@ -43,7 +43,9 @@ const std::vector<ColumnName>& srank_columns() {
         {'k', "rank", "RANK", "rank", true, "place in the queue, 1 is next"},
         {'Y', "priority", "PRIORITY", "priority", true, "Slurm's priority"},
         {'i', "jobid", "JOBID", "job_id", true,
-         "job, 123_4 for an array's task, 123_[x9] for nine of its tasks that have no id yet"},
+         "job, 123_4 for an array's task, 123_[x9] for nine of its tasks without an id, 123+1 for "
+         "a "
+         "component"},
         {'j', "name", "NAME", "name", false, "job name"},
         {'u', "user", "USER", "user", false, "user"},
         {'o', "account", "ACCOUNT", "account", false, "account"},
@@ -109,23 +111,6 @@ const CommandTable& srank_table() {
     return table;
 }
 
-Result<JobName> parse_job_name(const std::string& text) {
-    const std::size_t bar = text.find('_');
-    const auto id = parse_number(std::string_view(text).substr(0, bar), UINT32_MAX);
-    JobName name;
-    bool good = id.ok() && *id > 0;
-    if (good && bar != std::string::npos) {
-        const auto task = parse_number(std::string_view(text).substr(bar + 1), UINT32_MAX - 1);
-        good = task.ok();
-        name.array_task = good ? *task : -1;
-    }
-    if (!good) {
-        return Error{"job " + quoted(text) + " is not a job id; 123 or 123_4 would be right"};
-    }
-    name.id = *id;
-    return name;
-}
-
 Result<Json> filter_of(const CommandLine& line) {
     Json filter = Json::object();
     if (line.has("jobs")) {
@@ -135,7 +120,8 @@ Result<Json> filter_of(const CommandLine& line) {
             if (!name.ok()) {
                 return name.failure();
             }
-            jobs.append(Json::integer(name->id));
+            const bool is_whole = name->array_task < 0 && name->het_offset < 0;
+            jobs.append(is_whole ? Json::integer(name->id) : Json::text(to_text(*name)));
         }
         filter.set("jobs", jobs);
     }

@@ -7,19 +7,13 @@
 #include <vector>
 
 #include "common/base/result.hpp"
+#include "common/wire/job_name.hpp"
 #include "common/wire/json.hpp"
 #include "tools/command_line.hpp"
 
 namespace tranche {
 
 const CommandTable& srank_table();
-
-// A job as it is named on the command line: 123 or 123_4.
-struct JobName {
-    std::int64_t id = 0;
-    std::int64_t array_task = -1;
-};
-Result<JobName> parse_job_name(const std::string& text);
 
 // -j -u -A -p and --budget as the service's filter.
 Result<Json> filter_of(const CommandLine& line);

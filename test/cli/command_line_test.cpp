@@ -223,7 +223,10 @@ TEST(BudgetGrammar, mistakes_are_named_with_what_is_right) {
 TEST(RankOptions, job_names_columns_and_sort_keys_are_read) {
     EXPECT_EQ(parse_job_name("123")->id, 123);
     EXPECT_EQ(parse_job_name("123_4")->array_task, 4);
-    for (const char* text : {"", "x", "-1", "0", "1_", "_1", "1_x", "4294967296", "1 "}) {
+    EXPECT_EQ(parse_job_name("28+1")->het_offset, 1);
+    EXPECT_EQ(parse_job_name("28+1")->array_task, -1);
+    for (const char* text : {"", "x", "-1", "0", "1_", "_1", "1_x", "4294967296", "1 ", "1+",
+                             "1_2_3", "1+2+3", "1_+2"}) {
         EXPECT_FALSE(parse_job_name(text).ok()) << text;
     }
     const auto letters = parse_column_choice("%.10i %u");
@@ -243,10 +246,21 @@ TEST(RankOptions, job_names_columns_and_sort_keys_are_read) {
     EXPECT_TRUE(keys->at(0).descending);
     EXPECT_EQ(keys->at(1).json_key, "user");
     EXPECT_FALSE(parse_sort_keys("nope").ok());
-    const auto line = parse(srank_table(), {"-j", "5,6_2", "-u", "a,b"});
+    const auto line = parse(srank_table(), {"-j", "5,6_2,7+1", "-u", "a,b"});
     ASSERT_TRUE(line.ok());
-    EXPECT_EQ(filter_of(*line)->compact(), R"({"jobs":[5,6],"users":["a","b"]})");
+    EXPECT_EQ(filter_of(*line)->compact(), R"({"jobs":[5,"6_2","7+1"],"users":["a","b"]})");
     EXPECT_FALSE(filter_of(*parse(srank_table(), {"-j", "x"})).ok());
+}
+
+TEST(RankOptions, a_list_of_tasks_is_read_as_slurm_writes_it) {
+    for (const std::int64_t task : {0, 3, 7, 10, 15, 20}) {
+        EXPECT_TRUE(list_holds("0-3,7,10-20:5", task)) << task;
+    }
+    for (const std::int64_t task : {4, 8, 11, 21}) {
+        EXPECT_FALSE(list_holds("0-3,7,10-20:5", task)) << task;
+    }
+    EXPECT_FALSE(list_holds("", 0));
+    EXPECT_FALSE(list_holds("...", 0));
 }
 
 TEST(Table, columns_are_aligned_and_the_widest_text_gives_way) {

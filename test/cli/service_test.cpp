@@ -403,6 +403,40 @@ TEST_F(ServiceTest, every_method_answers_with_a_version) {
     EXPECT_GE(running->at("running").at("takers").size(), 1u);
 }
 
+TEST(Answers, a_task_or_component_is_found_by_its_own_name_only) {
+    const auto view = example_view();
+    view->cards[0].array_job_id = 1;
+    view->cards[0].array_tasks = "3-500";
+    view->cards[1].het_job_id = 8;
+    view->cards[1].het_offset = 1;
+    view->cards[2].array_job_id = 1;
+    view->cards[2].array_task = 2;
+    const Viewer viewer{0, "root", true};
+    const auto listed = [&](auto answer, const char* names) {
+        const auto filter =
+            filter_from_json(Json::object().set("jobs", parse_json(names, "names").value()));
+        EXPECT_TRUE(filter.ok()) << names;
+        return answer(*view, viewer, filter.ok() ? *filter : JobFilter{}).at("jobs").size();
+    };
+    EXPECT_EQ(listed(answer_running, R"(["1_2"])"), 1u);
+    EXPECT_EQ(listed(answer_queue, R"(["1_2"])"), 0u);
+    EXPECT_EQ(listed(answer_queue, R"(["1_3"])"), 1u);
+    EXPECT_EQ(listed(answer_queue, R"(["1_501"])"), 0u);
+    EXPECT_EQ(listed(answer_queue, "[1,8]"), 2u);
+    EXPECT_EQ(listed(answer_queue, R"(["8+1"])"), 1u);
+    EXPECT_EQ(listed(answer_queue, R"(["8+0"])"), 0u);
+    EXPECT_FALSE(filter_from_json(Json::object().set("jobs", Json::texts({"1_x"}))).ok());
+    const auto state = [&](const JobName& name) {
+        const auto answer = answer_why(*view, viewer, name, {});
+        return answer.ok() ? answer->at("state").as_text() : answer.error();
+    };
+    EXPECT_EQ(state({1, 2, -1}), "running");
+    EXPECT_EQ(state({1, 4, -1}), "pending");
+    EXPECT_EQ(state({8, -1, 1}), "pending");
+    EXPECT_NE(state({1, 99999, -1}).find("job 1_99999 is not known here"), std::string::npos);
+    EXPECT_NE(state({8, -1, 2}).find("job 8+2 is not known here"), std::string::npos);
+}
+
 TEST_F(ServiceTest, bad_questions_get_one_clear_error) {
     EXPECT_NE(ask("destroy").error().find("unknown method 'destroy'"), std::string::npos);
     EXPECT_NE(ask("tree", Json::object().set("x", 1)).error().find("unknown key 'x'"),

@@ -211,6 +211,9 @@ void FakeCluster::set_completing_seconds(std::int64_t seconds) {
 HostJob FakeCluster::shown(const Record& record) const {
     HostJob job = record.job;
     job.array_tasks_pending = static_cast<std::uint32_t>(record.tasks.size());
+    for (const std::uint32_t task : record.tasks) {
+        job.array_tasks += (job.array_tasks.empty() ? "" : ",") + std::to_string(task);
+    }
     if (job.state == HostJobState::pending) {
         job.eligible_at = record.begin_at;
         job.block = record.held              ? StartBlock::held

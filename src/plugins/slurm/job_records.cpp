@@ -340,6 +340,9 @@ void read_job(const job_record_t& job, NodeSets& sets, std::int64_t now, HostJob
     }
     if (is_array_record(job)) {
         out.array_tasks_pending = job.array_recs->task_cnt;
+        char* tasks = bit_fmt_full(job.array_recs->task_id_bitmap);
+        out.array_tasks = text_of(tasks);
+        xfree(tasks);
     }
     out.het_job_id = job.het_job_id;
     out.het_offset = job.het_job_offset;
