@@ -376,8 +376,8 @@ int run(int count, char** arguments) {
             "'" + line->words.front() + "' is not expected; options only, srank --help lists them",
             kUsage);
     }
-    if (line->has("why") + line->has("running") + line->has("health") > 1) {
-        return complain(table, "one of --why, --running and --health at a time", kUsage);
+    if (const Status status = check_views(*line); !status.ok()) {
+        return complain(table, status.error(), kUsage);
     }
     const TableStyle style =
         style_for_stdout(line->has("parsable2"), line->has("noheader") || line->has("no-header"));

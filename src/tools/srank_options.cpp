@@ -136,6 +136,32 @@ Result<Json> filter_of(const CommandLine& line) {
     return filter;
 }
 
+Status check_views(const CommandLine& line) {
+    const char* view = line.has("why")       ? "--why"
+                       : line.has("running") ? "--running"
+                       : line.has("health")  ? "--health"
+                                             : nullptr;
+    if (line.has("why") + line.has("running") + line.has("health") > 1) {
+        return Error{"one of --why, --running and --health at a time"};
+    }
+    if (view == nullptr) {
+        return {};
+    }
+    for (const char* option : {"format", "sort"}) {
+        if (line.has(option)) {
+            return Error{std::string("--") + option + " is for the queue, not for " + view +
+                         "; --json gives everything"};
+        }
+    }
+    for (const char* option : {"jobs", "user", "account", "partition", "budget"}) {
+        if (line.has(option) && !line.has("running")) {
+            return Error{std::string("--") + option + " narrows the queue and --running, not " +
+                         view + "; leave it out"};
+        }
+    }
+    return {};
+}
+
 Result<std::vector<ColumnChoice>> parse_column_choice(const std::string& text) {
     std::vector<ColumnChoice> choices;
     const auto bad = [&](const std::string& what) {

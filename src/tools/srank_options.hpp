@@ -18,6 +18,9 @@ const CommandTable& srank_table();
 // -j -u -A -p and --budget as the service's filter.
 Result<Json> filter_of(const CommandLine& line);
 
+// What is asked to be shown, at once and with that view's options.
+Status check_views(const CommandLine& line);
+
 // A column asked for by -o: "%.18i" or "jobid:18".
 struct ColumnChoice {
     std::string name;

@@ -252,6 +252,27 @@ TEST(RankOptions, job_names_columns_and_sort_keys_are_read) {
     EXPECT_FALSE(filter_of(*parse(srank_table(), {"-j", "x"})).ok());
 }
 
+TEST(RankOptions, an_option_that_a_view_does_not_have_is_refused) {
+    const struct {
+        std::vector<std::string> words;
+        const char* expected;
+    } cases[] = {
+        {{"--running", "-o", "%i %u"}, "--format is for the queue, not for --running"},
+        {{"--running", "-S", "user"}, "--sort is for the queue"},
+        {{"--why", "5", "-u", "x"}, "--user narrows the queue and --running, not --why"},
+        {{"--health", "-j", "5"}, "--jobs narrows"},
+        {{"--health", "--running"}, "at a time"},
+    };
+    for (const auto& c : cases) {
+        const Status status = check_views(*parse(srank_table(), c.words));
+        ASSERT_FALSE(status.ok()) << c.expected;
+        EXPECT_NE(status.error().find(c.expected), std::string::npos) << status.error();
+    }
+    EXPECT_TRUE(check_views(*parse(srank_table(), {"--running", "-j", "5", "-l"})).ok());
+    EXPECT_TRUE(check_views(*parse(srank_table(), {"-o", "%i", "-S", "user"})).ok());
+    EXPECT_TRUE(check_views(*parse(srank_table(), {"--health", "-l", "-n"})).ok());
+}
+
 TEST(RankOptions, a_list_of_tasks_is_read_as_slurm_writes_it) {
     for (const std::int64_t task : {0, 3, 7, 10, 15, 20}) {
         EXPECT_TRUE(list_holds("0-3,7,10-20:5", task)) << task;
