@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
-#include <iterator>
 
 #include "common/base/quoted.hpp"
 #include "common/report/people.hpp"
@@ -16,6 +15,7 @@
 #include "tools/command.hpp"
 #include "tools/sbudget_options.hpp"
 #include "tools/table.hpp"
+#include "tools/text_file.hpp"
 
 namespace tranche {
 namespace {
@@ -301,23 +301,6 @@ int dump(const CommandLine& line, const BudgetCommand& command) {
     return kDone;
 }
 
-Result<std::string> read_file(const std::string& name) {
-    std::string text;
-    if (name == "-") {
-        char buffer[65536];
-        for (std::size_t got; (got = std::fread(buffer, 1, sizeof buffer, stdin)) > 0;) {
-            text.append(buffer, got);
-        }
-        return text;
-    }
-    std::ifstream file(name);
-    if (!file) {
-        return Error{"file " + quoted(name) + " cannot be read"};
-    }
-    text.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-    return text;
-}
-
 std::string changes_text(const Json& changes, const TableStyle& style) {
     std::vector<std::vector<std::string>> rows;
     for (const BudgetChange& change : changes_from_json(changes)) {
@@ -398,7 +381,7 @@ int run(int count, char** arguments) {
         case Verb::dump:
             return dump(*line, *command);
         case Verb::load: {
-            const auto text = read_file(command->file);
+            const auto text = read_text_file(command->file);
             if (!text.ok()) {
                 return complain(sbudget_table(), text.error(), kRefused);
             }

@@ -12,6 +12,7 @@
 #include "tools/sbudget_options.hpp"
 #include "tools/srank_options.hpp"
 #include "tools/table.hpp"
+#include "tools/text_file.hpp"
 
 namespace tranche {
 namespace {
@@ -282,6 +283,18 @@ TEST(RankOptions, a_list_of_tasks_is_read_as_slurm_writes_it) {
     }
     EXPECT_FALSE(list_holds("", 0));
     EXPECT_FALSE(list_holds("...", 0));
+}
+
+TEST(TextFile, what_is_no_file_of_reasonable_length_is_refused_in_one_line) {
+    const auto own = read_text_file(std::string(TRANCHE_SOURCE_DIR) + "/doc/man/srank.1");
+    ASSERT_TRUE(own.ok()) << own.error();
+    EXPECT_EQ(*own, man_page("srank"));
+    EXPECT_EQ(read_text_file("/dev/null").value(), "");
+    EXPECT_EQ(read_text_file("/").error(), "file '/' cannot be read: it is a directory");
+    EXPECT_EQ(read_text_file("/dev/zero").error(),
+              "file '/dev/zero' is longer than the 64 MiB that are read");
+    EXPECT_EQ(read_text_file("/no/such/file").error(),
+              "file '/no/such/file' cannot be read: No such file or directory");
 }
 
 TEST(Table, columns_are_aligned_and_the_widest_text_gives_way) {
