@@ -2,7 +2,6 @@
 #include "common/model/budget_tree.hpp"
 
 #include <algorithm>
-#include <set>
 
 namespace tranche {
 namespace {
@@ -185,23 +184,21 @@ Result<BudgetTree> BudgetTree::build(std::vector<Budget> budgets) {
                          "' does not exist");
             continue;
         }
-        std::set<std::string_view> seen{name};
+        // No more steps than a tree may have levels: a long chain must not cost its square.
         std::size_t depth = 1;
-        for (const Budget* b = tree.find(budget.parent); b != nullptr; b = tree.find(b->parent)) {
-            if (!seen.insert(b->name).second) {
-                mistakes.add(b->name == name
-                                 ? "budget '" + name + "' is below itself: its parent '" +
-                                       budget.parent + "' leads back to it"
-                                 : "budget '" + name + "' never reaches root: above it '" +
-                                       b->name + "' is below itself");
-                break;
-            }
+        const Budget* above = tree.find(budget.parent);
+        while (above != nullptr && above->name != name && depth <= kMaxBudgetDepth) {
+            above = tree.find(above->parent);
             ++depth;
         }
-        if (depth > kMaxBudgetDepth) {
-            mistakes.add("budget '" + name + "' would be " + std::to_string(depth) +
-                         " levels below root; at most " + std::to_string(kMaxBudgetDepth) +
-                         " are allowed");
+        if (above != nullptr && above->name == name) {
+            mistakes.add("budget '" + name + "' is below itself: its parent '" + budget.parent +
+                         "' leads back to it");
+        } else if (above != nullptr || depth > kMaxBudgetDepth) {
+            mistakes.add("budget '" + name + "' would be at least " +
+                         std::to_string(kMaxBudgetDepth + 1) + " levels below root" +
+                         (above == nullptr ? "" : ", if it reaches root at all") + "; at most " +
+                         std::to_string(kMaxBudgetDepth) + " are allowed");
         }
         tree.children_[budget.parent].push_back(name);
     }
