@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kEditPatience{5000};
 constexpr std::int64_t kClaimantPatience = 60;      // after its room is free, before it is a waste
 constexpr std::int64_t kRegistrationSeconds = 600;  // in which nodes register at a first start
-constexpr std::int64_t kVerifyPause = 30;           // after Slurm said a plan cannot work
+constexpr std::int64_t kVerifyPause = 5;            // after Slurm said a plan cannot work
 constexpr std::int64_t kRebuildPause = 30;          // after the ledger did not answer
 constexpr std::uint32_t kMostSplits = 500;          // tasks in one cycle: 5 ms of the job lock
 constexpr std::size_t kRecentPreemptions = 500;
@@ -36,20 +36,33 @@ UsageLedger::Rules rules_of(const Settings& settings) {
 }  // namespace
 
 bool EngineCycle::load_settings(bool first) {
+    // A folder opens as a file and reads as an empty one.
     std::ifstream file(options_.settings_path);
     std::stringstream text;
-    text << file.rdbuf();
-    if (!file.is_open()) {
-        settings_complaints_ = {options_.settings_path +
-                                " cannot be read; the defaults are in force"};
-        log(Host::LogLevel::error, settings_complaints_.front());
+    if (file.is_open() && file.peek() != std::ifstream::traits_type::eof()) {
+        text << file.rdbuf();
+    }
+    if (!file.is_open() || file.bad()) {
+        settings_complaints_ = {
+            options_.settings_path + " cannot be read",
+            first ? "the defaults are in force" : "the settings before it stay in force"};
+        log(Host::LogLevel::error,
+            settings_complaints_.front() + "; " + settings_complaints_.back());
         return first;
     }
     auto parsed = parse_settings(text.str(), options_.settings_path);
     if (!parsed.ok()) {
-        settings_complaints_ = {parsed.error(), first ? "the defaults are in force"
-                                                      : "the settings before it stay in force"};
+        settings_complaints_ = {parsed.error(),
+                                first ? "what can be read of it is in force, and nobody is "
+                                        "preempted until it is right (then: scontrol reconfigure)"
+                                      : "the settings before it stay in force"};
         log(Host::LogLevel::error, parsed.error() + "; " + settings_complaints_.back());
+        if (first) {
+            // No good settings to go on with: the harmless ones, found where the commands look.
+            Settings harmless = readable_settings(text.str());
+            harmless.dry_run = true;
+            settings_ = std::make_shared<const Settings>(std::move(harmless));
+        }
         return first;
     }
     settings_complaints_.clear();
@@ -548,6 +561,9 @@ void EngineCycle::step() {
     }
     for (const std::string& message : writer_->take_messages()) {
         log(Host::LogLevel::error, message);
+        if (message.find("set aside") != std::string::npos) {
+            host_complaints_.push_back(message);  // runs and budgets of before are not known here
+        }
     }
 
     HostSnapshot snapshot;
