@@ -38,6 +38,26 @@ ContractCircumstances circumstances_of(const SubmissionView& view) {
     return circumstances;
 }
 
+// Slurm requeues all components of a heterogeneous job or none.
+Result<bool> requeued_with_leader(const SubmissionView& view, const ContractRequest& request) {
+    if (!view.follows_leader || view.interactive || !view.leader_resumable) {
+        return false;
+    }
+    const bool leader = *view.leader_resumable;
+    const bool says_so = request.resumable && request.resumable->value == "yes";
+    if (says_so && !leader) {
+        return Error{request.resumable->said_by +
+                     " of a later component: a heterogeneous job is requeued as a whole; say it "
+                     "for the first component"};
+    }
+    if (leader && view.requeue == false) {
+        return Error{
+            "--no-requeue of a later component: the first one is resumable, and a heterogeneous "
+            "job is requeued as a whole; leave one of them out"};
+    }
+    return leader;
+}
+
 std::int64_t cost_milli_hours(std::int64_t weight, std::int64_t seconds) {
     constexpr Int128 kMost = std::numeric_limits<std::int64_t>::max() / 2;
     const Int128 cost = (Int128{weight} * seconds + 1800) / 3600;
@@ -66,18 +86,28 @@ SubmissionVerdict answer_submission(const SubmissionView& view, const Submission
     }
 
     const bool says_terms = request->min_runtime || request->contract;
+    const auto with_leader = requeued_with_leader(view, *request);
+    if (!with_leader) {
+        return refusal(with_leader.error());
+    }
     if (view.follows_leader && !says_terms) {
         const Status sound = check_request(*request, circumstances);
-        return sound.ok() ? SubmissionVerdict{} : refusal(sound.error());
+        if (!sound.ok()) {
+            return refusal(sound.error());
+        }
+        SubmissionVerdict silent;
+        silent.sets_requeue = *with_leader;
+        return silent;
     }
 
     const Settings& settings = *context.settings;
     const std::int64_t weight = weight_milli(view, settings);
     circumstances.costs_something = view.under_contract && weight > 0;
-    const auto terms = resolve_terms(*request, settings, circumstances);
+    auto terms = resolve_terms(*request, settings, circumstances);
     if (!terms) {
         return refusal(terms.error());
     }
+    terms->resumable = terms->resumable || *with_leader;
 
     SubmissionVerdict verdict;
     verdict.terms = *terms;

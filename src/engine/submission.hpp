@@ -30,10 +30,13 @@ struct SubmissionView {
     std::optional<std::int64_t> time_limit_seconds;  // the partition's default filled in
     std::optional<std::int64_t> time_min_seconds;
     std::int64_t begin_at = 0;  // 0: at once
-    bool interactive = false;   // salloc or srun
+    bool interactive = false;   // salloc or srun; sbatch sends only a first component's script
     bool array = false;         // the numbers are those of one task
     // A later component of a heterogeneous job, which inherits the contract where it says nothing.
     bool follows_leader = false;
+    // Of a later component: whether the first one is resumable; nullopt: not known. A heterogeneous
+    // job is requeued as a whole.
+    std::optional<bool> leader_resumable;
     std::optional<bool> requeue;  // --requeue or --no-requeue, nullopt: neither
     bool sets_priority = false;   // --priority, which Slurm ignored
     bool sets_nice = false;       // --nice

@@ -153,6 +153,30 @@ TEST_F(Submission, a_silent_component_of_a_heterogeneous_job_inherits) {
     EXPECT_TRUE(answer().rewrites_spank_entries);
 }
 
+TEST_F(Submission, a_heterogeneous_job_is_resumable_as_a_whole) {
+    view.follows_leader = true;
+    view.leader_resumable = true;
+    const SubmissionVerdict silent = answer();
+    EXPECT_TRUE(silent.accepted) << silent.message;
+    EXPECT_TRUE(silent.sets_requeue);
+    view.spank_entries = {entry("min_runtime", "1h")};
+    EXPECT_TRUE(answer().sets_requeue);
+    EXPECT_TRUE(answer().terms.resumable);
+    EXPECT_TRUE(parse_stored_terms(answer().spank_entries)->resumable);
+    view.requeue = false;
+    expect_refused("--no-requeue of a later component");
+    view.requeue.reset();
+    view.leader_resumable = false;
+    EXPECT_FALSE(answer().sets_requeue);
+    view.spank_entries.push_back(entry("resumable", "(null)"));
+    expect_refused("say it for the first component");
+    view.leader_resumable.reset();  // sbatch --test-only asks about each component alone
+    EXPECT_TRUE(answer().accepted);
+    view.interactive = true;
+    view.leader_resumable = false;
+    expect_refused("is for batch jobs");
+}
+
 TEST_F(Submission, without_an_engine_the_form_alone_is_checked) {
     view.spank_entries = {entry("min_runtime", "100h"), entry("contract", "any")};
     const SubmissionVerdict verdict = answer_submission(view, {});

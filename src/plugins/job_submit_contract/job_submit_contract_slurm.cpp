@@ -225,6 +225,16 @@ bool said_priority(const job_desc_msg_t& job) {
                                       line.find(" --priority ") != std::string::npos);
 }
 
+// sbatch gives the script to the first component of a heterogeneous job only (sbatch.c, main), and
+// the job's environment to each; salloc and srun send neither.
+bool is_batch(const job_desc_msg_t& job) {
+    return job.script != nullptr || job.env_size > 0;
+}
+
+bool is_later_component(const job_desc_msg_t& job) {
+    return job.het_job_offset != NO_VAL && job.het_job_offset > 0;
+}
+
 SubmissionView view_of(const job_desc_msg_t& job, const Settings* settings) {
     const std::vector<const part_record_t*> partitions = partitions_of(job);
     const GpuRequestStrings request = gpu_strings(job, partitions);
@@ -246,9 +256,9 @@ SubmissionView view_of(const job_desc_msg_t& job, const Settings* settings) {
         view.time_min_seconds = limit_seconds(job.time_min);
     }
     view.begin_at = job.begin_time;
-    view.interactive = job.script == nullptr;
+    view.interactive = !is_batch(job);
     view.array = job.array_inx != nullptr;
-    view.follows_leader = job.het_job_offset != NO_VAL && job.het_job_offset > 0;
+    view.follows_leader = is_later_component(job);
     if (job.requeue != NO_VAL16) {
         view.requeue = job.requeue != 0;
     }
@@ -305,7 +315,14 @@ void tell(char** err_msg, const std::string& text) {
     }
 }
 
+// Of the first component of the heterogeneous job whose components this thread is being given: one
+// request's components come in their order, from one thread (proc_req.c).
+thread_local std::optional<bool> leader_resumable;
+
 int submit(job_desc_msg_t& job, char** err_msg) {
+    if (!is_later_component(job)) {
+        leader_resumable.reset();
+    }
     const std::shared_ptr<const EngineView> state = Engine::instance().view();
     std::optional<ViewBudgetLookup> budgets;
     SubmissionContext context;
@@ -314,7 +331,9 @@ int submit(job_desc_msg_t& job, char** err_msg) {
         budgets.emplace(*state);
         context.budgets = &*budgets;
     }
-    const SubmissionVerdict verdict = answer_submission(view_of(job, context.settings), context);
+    SubmissionView view = view_of(job, context.settings);
+    view.leader_resumable = leader_resumable;
+    const SubmissionVerdict verdict = answer_submission(view, context);
     tell(err_msg, verdict.message);
     if (!verdict.accepted) {
         slurm_verbose("tranche: refused a job of uid %u: %s", job.user_id, verdict.message.c_str());
@@ -325,6 +344,9 @@ int submit(job_desc_msg_t& job, char** err_msg) {
     }
     if (verdict.sets_requeue) {
         job.requeue = 1;
+    }
+    if (job.het_job_offset == 0 && context.settings != nullptr) {
+        leader_resumable = verdict.terms.resumable;
     }
     drop_request_variables(job);
     return SLURM_SUCCESS;
