@@ -127,6 +127,8 @@ SubmissionVerdict answer_submission(const SubmissionView& view, const Submission
     numbers.window_seconds = settings.lookback_window_seconds;
     numbers.sets_priority = view.sets_priority;
     numbers.sets_nice = view.sets_nice;
+    numbers.fixed_priority = view.fixed_priority;
+    numbers.held = view.held;
     if (context.budgets == nullptr) {
         return verdict;
     }

@@ -40,6 +40,8 @@ struct SubmissionView {
     std::optional<bool> requeue;  // --requeue or --no-requeue, nullopt: neither
     bool sets_priority = false;   // --priority, which Slurm ignored
     bool sets_nice = false;       // --nice
+    bool fixed_priority = false;  // --priority of an operator: Slurm keeps that number
+    bool held = false;            // --hold
     std::vector<std::string> spank_entries;
     std::string script;
     std::vector<std::string> environment;

@@ -85,6 +85,20 @@ TEST(SubmissionMessage, jobs_that_contracts_do_not_concern_hear_nothing_unless_t
     EXPECT_EQ(submission_message(numbers), "");
 }
 
+TEST(SubmissionMessage, a_job_outside_the_order_gets_no_place_in_it) {
+    SubmissionNumbers numbers = example();
+    numbers.held = true;
+    EXPECT_EQ(submission_message(numbers),
+              "protected for 2 h, costs 16 GPU h; projA used 910 of the 1 120 GPU h funded in the "
+              "last 7 days (0.81), held: it has no place in the queue until it is released");
+    numbers.held = false;
+    numbers.fixed_priority = true;
+    EXPECT_EQ(submission_message(numbers),
+              "protected for 2 h, costs 16 GPU h; projA used 910 of the 1 120 GPU h funded in the "
+              "last 7 days (0.81); --priority of an operator stays and competes as that number, "
+              "outside the order of budgets; --team-priority orders your team's jobs");
+}
+
 TEST(SubmissionMessage, priority_and_nice_get_a_hint) {
     SubmissionNumbers numbers = example();
     numbers.sets_nice = true;

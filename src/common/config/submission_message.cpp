@@ -67,7 +67,9 @@ std::string allocated_text(const SubmissionNumbers& numbers) {
     if (numbers.ratio_milli) {
         text += " (" + ratio_text(*numbers.ratio_milli) + ")";
     }
-    if (numbers.position > 0) {
+    if (numbers.held) {
+        text += ", held: it has no place in the queue until it is released";
+    } else if (numbers.position > 0 && !numbers.fixed_priority) {
         text += ", " + format_ordinal(numbers.position) + " of " + grouped(numbers.queue_length) +
                 " in the queue";
     }
@@ -133,7 +135,11 @@ std::string format_ordinal(std::int64_t number) {
 std::string submission_message(const SubmissionNumbers& numbers) {
     std::string text = contract_text(numbers);
     std::string hint;
-    if (numbers.sets_priority) {
+    if (numbers.fixed_priority) {
+        hint =
+            "--priority of an operator stays and competes as that number, outside the order of "
+            "budgets; --team-priority orders your team's jobs";
+    } else if (numbers.sets_priority) {
         hint = "--priority does not count among budgets; --team-priority orders your team's jobs";
     } else if (numbers.sets_nice) {
         hint = "--nice orders only your own jobs; --team-priority orders your team's";

@@ -36,6 +36,8 @@ struct SubmissionNumbers {
     std::int64_t queue_length = 0;
     bool sets_priority = false;  // --priority
     bool sets_nice = false;      // --nice
+    bool fixed_priority = false;  // --priority of an operator, which stays
+    bool held = false;            // --hold
 };
 
 // Empty where nothing is worth saying.

@@ -221,8 +221,10 @@ std::string name_of(std::uint32_t user_id) {
 // Slurm drops the priority of a user who is no operator before we see it.
 bool said_priority(const job_desc_msg_t& job) {
     const std::string line = text_of(job.submit_line);
-    return job.priority == NO_VAL && (line.find(" --priority=") != std::string::npos ||
-                                      line.find(" --priority ") != std::string::npos);
+    return job.priority == NO_VAL &&
+           (line.find(" --priority=") != std::string::npos ||
+            line.find(" --priority ") != std::string::npos ||
+            text_of(job.script).find("\n#SBATCH --priority") != std::string::npos);
 }
 
 // sbatch gives the script to the first component of a heterogeneous job only (sbatch.c, main), and
@@ -263,6 +265,8 @@ SubmissionView view_of(const job_desc_msg_t& job, const Settings* settings) {
         view.requeue = job.requeue != 0;
     }
     view.sets_priority = said_priority(job);
+    view.fixed_priority = job.priority != NO_VAL && job.priority != 0;
+    view.held = job.priority == 0;
     view.sets_nice = job.nice != NO_VAL && job.nice != NICE_OFFSET;
     view.spank_entries = texts_of(job.spank_job_env, job.spank_job_env_size);
     view.script = text_of(job.script);
