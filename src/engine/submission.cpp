@@ -74,7 +74,9 @@ std::int64_t SubmissionView::gpu_count() const noexcept {
     return count;
 }
 
-SubmissionVerdict answer_submission(const SubmissionView& view, const SubmissionContext& context) {
+namespace {
+
+SubmissionVerdict decide(const SubmissionView& view, const SubmissionContext& context) {
     const auto request = read_request(view.spank_entries, view.script, view.environment);
     if (!request) {
         return refusal(request.error());
@@ -154,6 +156,17 @@ SubmissionVerdict answer_submission(const SubmissionView& view, const Submission
     numbers.position = standing->position;
     numbers.queue_length = standing->queue_length;
     verdict.message = submission_message(numbers);
+    return verdict;
+}
+
+}  // namespace
+
+SubmissionVerdict answer_submission(const SubmissionView& view, const SubmissionContext& context) {
+    SubmissionVerdict verdict = decide(view, context);
+    if (!verdict.accepted && view.follows_leader) {
+        // sbatch prints it behind what the components before it were told.
+        verdict.message = "the whole job is refused: " + verdict.message;
+    }
     return verdict;
 }
 

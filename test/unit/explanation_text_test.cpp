@@ -120,6 +120,13 @@ TEST(ExplanationText, a_pending_job_reads_as_sentences_with_both_sides_numbers) 
     }
 }
 
+TEST(ExplanationText, one_gpu_is_not_a_plural) {
+    PendingExplanation pending = example();
+    pending.could_take_gpus_now = 1;
+    const std::string text = explanation_text(pending, kMoment);
+    EXPECT_NE(text.find("(1 GPU now, 4 later"), std::string::npos) << text;
+}
+
 TEST(ExplanationText, explanations_survive_the_wire) {
     const PendingExplanation pending = example();
     const auto json = parse_json(to_json(pending).compact(), "it");

@@ -177,6 +177,14 @@ TEST_F(Submission, a_heterogeneous_job_is_resumable_as_a_whole) {
     expect_refused("is for batch jobs");
 }
 
+TEST_F(Submission, a_refused_component_says_that_the_whole_job_is) {
+    view.spank_entries = {entry("min_runtime", "9h")};
+    EXPECT_EQ(answer().message.rfind("--min-runtime=", 0), 0u) << answer().message;
+    view.follows_leader = true;
+    EXPECT_EQ(answer().message.rfind("the whole job is refused: --min-runtime=", 0), 0u)
+        << answer().message;
+}
+
 TEST_F(Submission, without_an_engine_the_form_alone_is_checked) {
     view.spank_entries = {entry("min_runtime", "100h"), entry("contract", "any")};
     const SubmissionVerdict verdict = answer_submission(view, {});

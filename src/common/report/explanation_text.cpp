@@ -229,7 +229,7 @@ std::string explanation_text(const PendingExplanation& e, const Moment& now,
                 " GPU h when it starts\n";
     }
     if (!e.could_take.empty()) {
-        text += "Whom it could take (" + std::to_string(e.could_take_gpus_now) + " GPUs now, " +
+        text += "Whom it could take (" + gpus_text(e.could_take_gpus_now) + " now, " +
                 std::to_string(e.could_take_gpus_later) + " later, by today's ratios):\n";
         for (const TakeOutlook& outlook : e.could_take) {
             text += outlook_line(outlook, now);
