@@ -40,7 +40,8 @@ def refused(lab, *options, script="true"):
 
 @contracts
 def test_a_protected_job_is_told_what_it_costs_and_where_its_budget_stands(tree):
-    answer = submit(tree, "-A", "teama", "--gpus=8", "--min-runtime=2h", "--hold")
+    answer = submit(tree, "-A", "teama", "--gpus=8", "--min-runtime=2h",
+                    "--begin=now+1hour")
     assert re.fullmatch(
         r"sbatch: protected for 2 h, costs 16 GPU h; teama used \S+ of the [\d .]+ GPU h funded in "
         r"the last 7 days \(\d+\.\d\d\), \d+(st|nd|rd|th) of \d+ in the queue\n", answer.stderr)
@@ -130,6 +131,49 @@ def test_a_session_cannot_be_resumable_and_gets_its_own_default(tree):
         assert re.fullmatch(command + ": error: --resumable is for batch jobs.*\n", answer.stderr)
     answer = tree.run("srun", "-A", "teama", "--gpus=1", "true")
     assert "protected for 1 h," in answer.stderr
+
+
+@contracts
+def test_a_heterogeneous_batch_job_is_resumable_as_a_whole(tree):
+    gpu = ("-A", "teama", "--gpus=1")
+    script = "#!/bin/bash\n#SBATCH -A teama --gpus=1 --resumable\n#SBATCH hetjob\n" \
+             "#SBATCH -A teama --gpus=1\nsleep 60\n"
+    for answer in (submit(tree, *gpu, "--min-runtime=1h", "--resumable", "--hold", ":", *gpu,
+                          "--hold"),
+                   submit(tree, *gpu, "--min-runtime=1h", "--requeue", "--hold", ":", *gpu,
+                          "--hold"),
+                   submit(tree, "--hold", script=script)):
+        leader = int(answer.stdout)
+        parts = tree.run("squeue", "-h", "-j", leader, "-o", "%A").stdout.split()
+        assert len(parts) == 2
+        for part in parts:
+            assert tree.job(int(part))["Requeue"] == "1"
+        tree.wait_for("srank names the component as squeue does", lambda: tree.run(
+            "srank", "-n", "-P", "-o", "jobid", "-j", f"{leader}+1").stdout == f"{leader}+1\n")
+        assert f"{leader}+1" in tree.run("srank", "--why", f"{leader}+1").stdout
+    lines = refused(tree, *gpu, "--min-runtime=1h", ":", *gpu, "--min-runtime=9h")
+    assert "1: the whole job is refused: --min-runtime" in lines[1], lines
+
+
+@contracts
+def test_a_job_outside_the_order_is_told_no_place_in_it(tree):
+    gpu = ("-A", "teama", "--gpus=1", "--min-runtime=1h")
+    held = submit(tree, *gpu, "--hold").stderr
+    assert "held: it has no place in the queue" in held and " of 1 in" not in held
+    fixed = submit(tree, *gpu, "--priority=5", "--begin=now+1hour").stderr
+    assert "; --priority of an operator stays" in fixed and "in the queue" not in fixed
+
+
+@contracts
+def test_a_task_of_an_array_is_shown_alone(tree):
+    array = int(submit(tree, "-A", "teama", "--gpus=1", "--min-runtime=1h", "--begin=now+1hour",
+                       "--array=1-5").stdout)
+    tree.wait_for("the array is ranked", lambda: tree.run(
+        "srank", "-n", "-P", "-o", "jobid", "-j", f"{array}_2").stdout)
+    assert tree.run("srank", "-n", "-P", "-o", "jobid", "-j", f"{array}_501").stdout == ""
+    assert tree.run("srank", "--why", f"{array}_4").stdout
+    with pytest.raises(CommandFailed):
+        tree.run("srank", "--why", f"{array}_99999")
 
 
 @contracts
