@@ -33,6 +33,8 @@ def budgets_of(lab, user="root"):
 
 def fund(lab, tree):
     """Gives the cluster this tree, whatever it had."""
+    lab.wait_for("the engine answers",
+                 lambda: lab.run("srank", "--health", check=False).returncode == 0)
     have = budgets_of(lab)
     for name in list(have):
         if name not in tree and name != "root":
