@@ -37,8 +37,8 @@ struct JobCard {
     ContractTerms terms;
     std::int64_t submit_at = 0;
     std::int64_t first_submit_at = 0;
-    std::uint32_t runs = 0;       // that began, the current one included
-    std::uint32_t priority = 0;   // Slurm's
+    std::uint32_t runs = 0;      // that began, the current one included
+    std::uint32_t priority = 0;  // Slurm's
     std::string host_reason;
     std::int64_t pending_index = -1;  // into view.pending
     std::int64_t run_index = -1;      // into view.runs
@@ -49,14 +49,14 @@ struct EngineHealth {
     std::int64_t cycles = 0;
     std::int64_t last_cycle_at = 0;
     std::int64_t last_rank_microseconds = 0, last_collect_microseconds = 0;
-    std::int64_t faults = 0;               // internal faults caught
+    std::int64_t faults = 0;  // internal faults caught
     std::string last_fault;
     bool database_ok = true;
-    std::string database_text;             // path, or what is wrong
+    std::string database_text;  // path, or what is wrong
     std::int64_t open_runs = 0;
     std::int64_t preemptions = 0, wasted = 0, overtaken = 0, claimant_left = 0;
     std::vector<std::int64_t> grace_delays_milliseconds;  // recent: end of grace to requeue
-    std::vector<std::string> complaints;   // about slurm.conf and tranche.conf
+    std::vector<std::string> complaints;                  // about slurm.conf and tranche.conf
 };
 
 struct EngineView {
@@ -65,13 +65,13 @@ struct EngineView {
     std::shared_ptr<const Settings> settings;
     std::shared_ptr<const BudgetTree> tree;
     ClusterView view;
-    Standings standings;               // commitments included
-    std::vector<RankedEntry> ranking;  // of view.pending, best first
-    PassResult pass;                   // what the last pass decided, with reasons
+    Standings standings;                      // commitments included
+    std::vector<RankedEntry> ranking;         // of view.pending, best first
+    PassResult pass;                          // what the last pass decided, with reasons
     std::int64_t available_weight_milli = 0;  // of the usable nodes
     // Funded GPU time of the window by side, plain, in milli-weighted GPU seconds.
     std::vector<std::int64_t> funded_milli_seconds;
-    std::vector<JobCard> cards;                        // pending and running
+    std::vector<JobCard> cards;  // pending and running
     std::unordered_map<JobId, std::size_t> card_by_id;
     std::vector<PreemptionRecord> recent_preemptions;  // newest last
     EngineHealth health;

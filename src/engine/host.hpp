@@ -54,11 +54,11 @@ inline constexpr std::uint32_t kNoTask = 0xffffffff;
 
 struct HostJob {
     JobId id = 0;
-    std::uint32_t array_job_id = 0;          // 0: no array
-    std::uint32_t array_task = kNoTask;      // of a single task
-    std::uint32_t array_tasks_pending = 0;   // of the record that stands for the rest of an array
-    std::string array_tasks;                 // of that record: "0-3,7"
-    std::uint32_t het_job_id = 0;            // leader's id, 0: not heterogeneous
+    std::uint32_t array_job_id = 0;         // 0: no array
+    std::uint32_t array_task = kNoTask;     // of a single task
+    std::uint32_t array_tasks_pending = 0;  // of the record that stands for the rest of an array
+    std::string array_tasks;                // of that record: "0-3,7"
+    std::uint32_t het_job_id = 0;           // leader's id, 0: not heterogeneous
     std::uint32_t het_offset = 0;
     std::string name;
     std::string account;
@@ -73,20 +73,20 @@ struct HostJob {
     std::int64_t submit_at = 0;  // of this run: changes with each requeue
     std::int64_t eligible_at = 0;
     std::int64_t start_at = 0;
-    std::int64_t end_at = 0;  // real end of a finished run; scheduled end of a running one
+    std::int64_t end_at = 0;        // real end of a finished run; scheduled end of a running one
     std::int64_t suspended_at = 0;  // begin of the current suspension
     std::int64_t suspended_seconds = 0;  // before it, in this run
     std::int64_t time_limit_seconds = kNever;
     std::int64_t nice = 0;  // 0 = neutral, larger goes later
     std::uint32_t priority = 0;
     std::uint32_t restarts = 0;
-    bool admin_priority = false;  // set by an administrator: stays
-    bool batch = true;            // false: salloc or srun, interactive
-    bool requeue = false;         // may be requeued at all
+    bool admin_priority = false;    // set by an administrator: stays
+    bool batch = true;              // false: salloc or srun, interactive
+    bool requeue = false;           // may be requeued at all
     bool explicit_requeue = false;  // as far as it can be told
-    bool governed = true;         // on a partition that budgets govern
-    JobShape shape;               // requested; node_set indexes HostSnapshot::node_sets
-    std::vector<NodeShare> where;  // held now
+    bool governed = true;           // on a partition that budgets govern
+    JobShape shape;                 // requested; node_set indexes HostSnapshot::node_sets
+    std::vector<NodeShare> where;   // held now
     // Held now, by GPU type ("" where untyped), for charge weights.
     std::vector<std::pair<std::string, std::int64_t>> held_gpus;
     std::int64_t held_cpus = 0;
@@ -116,10 +116,10 @@ struct Eviction {
 };
 
 enum class EvictionState : std::uint8_t {
-    in_grace,   // still there
-    leaving,    // told to go for good, its nodes are not free yet
-    gone,       // requeued or ended, its nodes are free
-    not_ours,   // the job is no longer the run that was warned
+    in_grace,  // still there
+    leaving,   // told to go for good, its nodes are not free yet
+    gone,      // requeued or ended, its nodes are free
+    not_ours,  // the job is no longer the run that was warned
 };
 
 class Host {

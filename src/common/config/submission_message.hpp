@@ -34,8 +34,8 @@ struct SubmissionNumbers {
     std::int64_t window_seconds = 7 * 86400;
     std::int64_t position = 0;  // in the queue, 0: not known
     std::int64_t queue_length = 0;
-    bool sets_priority = false;  // --priority
-    bool sets_nice = false;      // --nice
+    bool sets_priority = false;   // --priority
+    bool sets_nice = false;       // --nice
     bool fixed_priority = false;  // --priority of an operator, which stays
     bool held = false;            // --hold
 };
