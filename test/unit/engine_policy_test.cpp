@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kHour = 3600;
 constexpr char kPlain[] = "ExpressFraction=0\nMaxProtectedFraction=1\n";
-constexpr Actor kRoot{0, "root", true};
+const Actor kRoot{0, "root", true};
 
 Wish wish(const std::string& account, std::int64_t gpus, std::int64_t min_runtime) {
     Wish out;
