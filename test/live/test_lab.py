@@ -95,8 +95,12 @@ def test_with_slurmdbd_gpus_are_tres_and_a_job_needs_an_association(lab):
     lab.run("sacctmgr", "-i", "add", "user", "games", "account=proja")
     job = lab.sbatch("-N1", "--gpus=12", script="true", user="games")
     lab.wait_for_state(job, "COMPLETED")
-    text = lab.wait_for("the job is in the accounting", lambda: lab.run(
-        "sacct", "-n", "-X", "-j", job, "--format=account%20,alloctres%60").stdout)
+
+    def accounted():
+        text = lab.run("sacct", "-n", "-X", "-j", job, "--format=account%20,alloctres%60").stdout
+        return text if "gres/gpu" in text else ""  # the row is there before what it got
+
+    text = lab.wait_for("the job's GPUs are in the accounting", accounted)
     assert text.split()[0] == "proja" and "gres/gpu=12" in text
 
 
