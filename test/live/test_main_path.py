@@ -97,7 +97,7 @@ def test_a_contract_is_kept_to_the_second_and_ends_with_no_other_event(two_teams
     assert record["claimant_job_id"] == claimant
     assert record["victim_job_id"] in victims
     # Warned when the contract was over, and at once.
-    assert 0 <= record["warned_at"] - record["contract_ended_at"] <= 10
+    assert 0 <= record["warned_at"] - record["contract_ended_at"] <= SPEED
     # The victim was told nothing and went at the end of its grace: 60 s, then its exit.
     assert 60 <= record["gone_at"] - record["warned_at"] <= 120
     assert record["claimant_started_at"] - record["warned_at"] <= 180
@@ -132,7 +132,7 @@ def test_a_requeued_job_comes_back_under_its_id_with_a_new_contract(two_teams):
     job = two_teams.job(victim)
     start = epoch(two_teams, job["StartTime"])
     until = int(re.findall(r"TRANCHE_PROTECTED_UNTIL=(\d+)", output)[-1])
-    assert abs(until - start - 600) <= 5
+    assert abs(until - start - 600) <= SPEED
 
 
 @contracts
@@ -285,10 +285,13 @@ def test_a_restart_in_the_middle_changes_nothing_and_charges_once(lab):
                  lambda: "B" in lab.run("sbudget", "-n", "-P", "show", "tree", check=False).stdout)
     shown = {job["job_id"]: job
              for job in lab.json("srank", "--running", "--json")["jobs"]}
-    assert abs(shown[victim]["protected_until"] - (started + 1200)) <= 2
+    # From the moment it could work: the prolog took some of our milliseconds.
+    until = shown[victim]["protected_until"]
+    assert 0 <= until - (started + 1200) <= SPEED
     lab.wait_for_state(claimant, "RUNNING", seconds=60)
     record = lab.json("sbudget", "--json", "show", "preemption")["preemptions"][0]
-    assert 0 <= record["warned_at"] - (started + 1200) <= 10
+    assert record["contract_ended_at"] == until
+    assert 0 <= record["warned_at"] - until <= SPEED
 
     # The window's charge is what ran, once: three runs and a bit, eight GPUs each.
     lab.restart_slurmctld()
