@@ -21,7 +21,7 @@
 namespace tranche::test {
 namespace {
 
-constexpr Actor kRoot{0, "root", true};
+const Actor kRoot{0, "root", true};
 
 int free_port() {
     const int number = socket(AF_INET, SOCK_STREAM, 0);
