@@ -283,6 +283,29 @@ TEST(EnginePolicy, a_bad_settings_file_keeps_the_good_one) {
     rig.engine->reload_settings();
     rig.step();
     EXPECT_EQ(2 * grace, rig.engine->settings().grace_time_seconds);
+    std::filesystem::create_directory(rig.settings_path());  // opens, and reads as nothing
+    rig.engine->reload_settings();
+    rig.step();
+    EXPECT_EQ(2 * grace, rig.engine->settings().grace_time_seconds);
+    EXPECT_FALSE(rig.engine->view()->health.complaints.empty());
+}
+
+TEST(EnginePolicy, a_bad_settings_file_at_a_start_preempts_nobody_until_it_is_right) {
+    EngineRig rig(1, 8, std::string(kPlain) + "GraceTime=1\nServicePort=7001\n");
+    rig.begin(two_budgets());
+    const JobId victim = rig.cluster->submit(wish("a", 8, 600));
+    rig.run(5);
+    rig.write_settings(std::string(kPlain) + "GraceTime=1\nServicePort=7001\nFoo=1\n");
+    rig.restart();
+    EXPECT_EQ(7001, rig.engine->settings().service_port);  // where the commands look
+    EXPECT_FALSE(rig.engine->view()->health.complaints.empty());
+    const JobId claimant = rig.cluster->submit(wish("b", 8, 300));
+    rig.run(700);
+    EXPECT_TRUE(rig.is_running(victim));
+    EXPECT_TRUE(rig.preemptions().empty());
+    rig.write_settings(std::string(kPlain) + "GraceTime=1\nServicePort=7001\n");
+    rig.engine->reload_settings();
+    EXPECT_TRUE(rig.run_until([&] { return rig.is_running(claimant); }, 100));
 }
 
 TEST(EnginePolicy, a_changed_window_is_computed_anew_from_all_that_is_kept) {
