@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "common/base/result.hpp"
+#include "common/config/rules.hpp"
 #include "common/units/team_priority.hpp"
 #include "common/units/window_integral.hpp"
 
@@ -94,6 +95,10 @@ struct Settings {
     std::string dry_run_priority_type = "priority/multifactor";
     std::int64_t service_port = 6830;
     std::string database_path;  // empty: usage.db under StateSaveLocation
+
+    // Rules left out by the simulator; no key sets it.
+    std::uint64_t rules_off = 0;
+    bool has(Rule rule) const noexcept { return (rules_off >> static_cast<unsigned>(rule) & 1) == 0; }
 
     Window window() const noexcept { return {lookback_window_seconds, window_shape}; }
     // What one GPU of that type costs; an empty or unlisted type costs what "gpu" says.

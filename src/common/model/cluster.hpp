@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,9 @@ struct Node {
     std::int64_t free_memory_mib = 0;
     bool usable = true;     // up and not draining: counts as available, new runs may start
     bool settling = false;  // a run is completing there: nothing can start until it is over
+    // Contract drain (DESIGN 2.8): not usable, and each run leaves at its own contract's end.
+    bool draining = false;
+    std::int64_t drain_started_at = 0;
 };
 
 // What a job needs. GPUs are the job's total and spread evenly over its nodes, the first of them
@@ -78,6 +82,7 @@ struct PendingJob {
     // number whatever ids they have. 0: by `id`.
     std::uint64_t order = 0;
     JobId waits_for = 0;  // evicted for that claimant, which has not started yet; 0: none
+    std::int64_t turn_at = 0;  // when its turn for an assembly came (DESIGN 2.7); 0: not yet
 
     std::uint64_t order_key() const noexcept {
         return order != 0 ? order : std::uint64_t{id} << 32;
@@ -119,9 +124,11 @@ struct Run {
     bool interactive = false;
     bool express = false;
     bool wants_turn = false;  // started free though its job is allocated (headroom)
+    bool free_first = false;  // it asked for that: it turns only when somebody would take its GPUs
     std::int64_t contract_seconds = 0;
     std::int64_t first_submit_at = 0;
     JobId leaving_for = 0;
+    std::optional<JobShape> shape;  // what its job needs; nullopt: what it holds
 
     // What is left of the contract at `now`; a run that still configures has all of it.
     std::int64_t commitment_seconds(std::int64_t now) const noexcept {
@@ -161,6 +168,22 @@ struct ExpressUse {
     std::int64_t protected_until = 0;
 };
 
+// A large claimant's nodes that are being gathered as contracts on them end (DESIGN 2.7).
+struct Assembly {
+    JobId claimant = 0;
+    std::vector<NodeIndex> nodes;
+    std::int64_t granted_at = 0;
+    std::int64_t date_at = 0;  // the last of those contracts' ends: it plans then
+};
+
+// A grant as it is remembered: the next one must be paid for.
+struct AssemblyGrant {
+    BudgetId budget = kNoBudgetId;
+    std::int64_t granted_at = 0;
+    std::int64_t weight_milli = 0;
+    std::int64_t commitment_seconds = 0;
+};
+
 struct ClusterView {
     std::int64_t now = 0;
     std::vector<Node> nodes;
@@ -169,6 +192,8 @@ struct ClusterView {
     std::vector<PendingJob> pending;
     std::vector<Run> runs;
     std::vector<Plan> plans;  // that stand, by made_at
+    std::vector<Assembly> assemblies;   // that stand: their claimants have not started
+    std::vector<AssemblyGrant> grants;  // by granted_at; for each budget at least the last one
     std::vector<ExpressUse> express_uses;
     std::int64_t evictions_last_hour = 0;
 

@@ -41,7 +41,7 @@ std::int64_t funded_milli_seconds(const Standings& standings, SideId side,
     const auto length = static_cast<UInt128>(standings.window.length_seconds);
     UInt128 product = kFractionOne;
     for (const SideId step : standings.budgets[side / 2].path) {
-        product = (product * (standings.sides[step].entitlement_plain / length)) >> kFractionBits;
+        product = (product * (standings.side(step).entitlement_plain / length)) >> kFractionBits;
         if (step == side) {
             break;
         }
@@ -56,7 +56,7 @@ std::uint64_t entitled_fraction(const Standings& standings, SideId side) noexcep
     UInt128 product = kFractionOne;
     const auto& path = standings.budgets[side / 2].path;
     for (const SideId step : path) {
-        product = (product * (standings.sides[step].entitlement / full)) >> kFractionBits;
+        product = (product * (standings.side(step).entitlement / full)) >> kFractionBits;
         if (step == side) {
             break;
         }
@@ -66,7 +66,7 @@ std::uint64_t entitled_fraction(const Standings& standings, SideId side) noexcep
 
 std::uint64_t shown_ratio_milli(const Standings& standings, SideId side,
                                 std::int64_t available_milli) {
-    const UInt128 charge = standings.sides[side].charge();
+    const UInt128 charge = standings.side(side).charge();
     const UInt128 funded = (static_cast<UInt128>(entitled_fraction(standings, side)) *
                             static_cast<UInt128>(std::max<std::int64_t>(available_milli, 0)) *
                             standings.window.full()) >>

@@ -44,8 +44,10 @@ struct SideStanding {
     UInt128 entitlement_plain = 0;  // not faded, in 2^-32 seconds
     std::uint32_t shares = 0;
     std::uint64_t fraction = 0;  // of its level today, in 2^-32
+    UInt128 placed = 0;          // commitments of what the pass at work has started and planned
 
-    UInt128 charge() const noexcept { return charge_of(RunKind::allocated); }
+    // What a claim is judged by.
+    UInt128 charge() const noexcept { return charge_of(RunKind::allocated) + placed; }
     // What orders jobs of that kind: the faded charge, and for allocated ones the commitments.
     UInt128 charge_of(RunKind kind) const noexcept {
         return usage.faded[static_cast<std::size_t>(kind)] +
@@ -58,8 +60,9 @@ struct MemberStanding {
     std::string user;
     Usage usage;
     UInt128 commitment = 0;
+    UInt128 placed = 0;
 
-    UInt128 charge() const noexcept { return charge_of(RunKind::allocated); }
+    UInt128 charge() const noexcept { return charge_of(RunKind::allocated) + placed; }
     // What orders jobs of that kind: the faded charge, and for allocated ones the commitments.
     UInt128 charge_of(RunKind kind) const noexcept {
         return usage.faded[static_cast<std::size_t>(kind)] +
@@ -76,12 +79,46 @@ struct BudgetPlace {
     std::uint64_t funded_fraction = 0;  // of the cluster, where its own jobs compete, in 2^-32
 };
 
+struct Standings;
+
+// Evaluates a side or member when it is first asked for: a pass that looks at the head of the queue
+// needs few of them.
+class StandingsSource {
+  public:
+    virtual ~StandingsSource() = default;
+    virtual void evaluate_side(Standings& standings, SideId side) = 0;
+    virtual void evaluate_member(Standings& standings, MemberId member) = 0;
+};
+
 struct Standings {
     std::int64_t at = 0;
     Window window;
-    std::vector<BudgetPlace> budgets;     // by BudgetId
-    std::vector<SideStanding> sides;      // by SideId
-    std::vector<MemberStanding> members;  // by MemberId
+    std::vector<BudgetPlace> budgets;  // by BudgetId
+    // By SideId and MemberId; read through side() and member().
+    std::vector<SideStanding> sides;
+    std::vector<MemberStanding> members;
+
+    // nullptr: everything is evaluated.
+    StandingsSource* source = nullptr;
+    std::uint64_t stamp = 0;
+    std::vector<std::uint64_t> side_stamps, member_stamps;
+
+    SideStanding& side(SideId id) {
+        if (source != nullptr && side_stamps[id] != stamp) {
+            source->evaluate_side(*this, id);
+        }
+        return sides[id];
+    }
+    MemberStanding& member(MemberId id) {
+        if (source != nullptr && member_stamps[id] != stamp) {
+            source->evaluate_member(*this, id);
+        }
+        return members[id];
+    }
+    const SideStanding& side(SideId id) const { return const_cast<Standings*>(this)->side(id); }
+    const MemberStanding& member(MemberId id) const {
+        return const_cast<Standings*>(this)->member(id);
+    }
 
     // Counts `seconds` more of a contract on that budget and member.
     void commit(BudgetId budget, MemberId member, std::int64_t weight_milli,
@@ -91,6 +128,15 @@ struct Standings {
             sides[side].commitment += amount;
         }
         members[member].commitment += amount;
+    }
+    // The same for what the pass at work starts or plans: the ranking has counted it already.
+    void place(BudgetId budget, MemberId member_id, std::int64_t weight_milli,
+               std::int64_t seconds) {
+        const UInt128 amount = window.at_weight_one(seconds) * static_cast<UInt128>(weight_milli);
+        for (const SideId id : budgets[budget].path) {
+            side(id).placed += amount;
+        }
+        member(member_id).placed += amount;
     }
     bool funded(BudgetId budget) const noexcept { return budgets[budget].funded_fraction > 0; }
 };

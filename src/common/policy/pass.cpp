@@ -421,7 +421,7 @@ class Pass {
         const BudgetPlace& place = standings_.budgets[run.budget];
         UInt128 over = UInt128{1} << 100;
         if (place.funded_fraction > 0) {
-            const UInt128 charge = standings_.sides[place.path.back()].charge() /
+            const UInt128 charge = standings_.side(place.path.back()).charge() /
                                    static_cast<UInt128>(standings_.window.length_seconds);
             over = std::min(over, (charge << kFractionBits) / place.funded_fraction);
         }

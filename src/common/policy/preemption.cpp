@@ -19,6 +19,8 @@ std::string_view to_text(TakeReason reason) noexcept {
             return "team-priority";
         case TakeReason::express:
             return "express";
+        case TakeReason::assembly:
+            return "assembly";
         case TakeReason::claimant_is_free:
             return "claimant-is-free";
         case TakeReason::under_contract:
@@ -61,6 +63,7 @@ TakeVerdict may_take(const Claimant& claimant, const Victim& victim, const Stand
     if (run.state != RunState::running && run.state != RunState::suspended) {
         return says(false, TakeReason::not_settled);
     }
+    ignore_contract = ignore_contract || !settings.has(Rule::contract);
     if (now < run.others_protected_until) {
         verdict.not_before = run.others_protected_until;
         if (!ignore_contract) {
@@ -77,6 +80,9 @@ TakeVerdict may_take(const Claimant& claimant, const Victim& victim, const Stand
         }
     }
 
+    if (claimant.assembly) {
+        return says(true, TakeReason::assembly);
+    }
     if (claimant.express) {
         if (run.express &&
             standings.members[run.member].user == standings.members[job.member].user) {
@@ -100,8 +106,8 @@ TakeVerdict may_take(const Claimant& claimant, const Victim& victim, const Stand
     const auto margin = static_cast<std::uint64_t>(kPpm - settings.preempt_margin_ppm);
     verdict.sides = parting_sides(standings, job.budget, run.budget);
     if (verdict.sides.a != kNoId) {
-        const SideStanding& ours = standings.sides[verdict.sides.a];
-        const SideStanding& theirs = standings.sides[verdict.sides.b];
+        const SideStanding& ours = standings.side(verdict.sides.a);
+        const SideStanding& theirs = standings.side(verdict.sides.b);
         verdict.claimant_charge = ours.charge() + own;
         verdict.claimant_entitlement = ours.entitlement;
         verdict.victim_charge = theirs.charge();
@@ -124,13 +130,31 @@ TakeVerdict may_take(const Claimant& claimant, const Victim& victim, const Stand
     if ((within == PreemptWithinBudget::users || within == PreemptWithinBudget::both) &&
         claimant.priority == victim.priority && !standings.budgets[job.budget].pooled &&
         job.member != run.member) {
-        verdict.claimant_charge = standings.members[job.member].charge() + own;
-        verdict.victim_charge = standings.members[run.member].charge();
+        verdict.claimant_charge = standings.member(job.member).charge() + own;
+        verdict.victim_charge = standings.member(run.member).charge();
         const bool smaller = compare_scaled_products(kPpm, verdict.claimant_charge, 1, margin,
                                                      verdict.victim_charge, 1) < 0;
         return says(smaller, smaller ? TakeReason::smaller_use : TakeReason::ratio_too_large);
     }
     return says(false, TakeReason::same_budget);
+}
+
+bool has_right(const Claimant& claimant, const Victim& victim, bool victim_is_gang,
+               const Standings& standings) noexcept {
+    const PendingJob& job = *claimant.job;
+    const Run& run = *victim.run;
+    if (run.kind != RunKind::allocated) {
+        return run.kind == RunKind::unallocated;
+    }
+    const PartingSides sides = parting_sides(standings, job.budget, run.budget);
+    if (sides.a != kNoId) {
+        const SideStanding& ours = standings.side(sides.a);
+        const SideStanding& theirs = standings.side(sides.b);
+        return compare_ratio(ours.charge(), ours.entitlement, theirs.charge(),
+                             theirs.entitlement) < 0;
+    }
+    return claimant.priority > victim.priority ||
+           (claimant.priority == victim.priority && !victim_is_gang);
 }
 
 }  // namespace tranche

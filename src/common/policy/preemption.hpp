@@ -17,6 +17,7 @@ enum class TakeReason : std::uint8_t {
     smaller_use,    // another user of the same budget
     team_priority,  // lower team priority in the same budget
     express,        // the express lane
+    assembly,       // the right that was granted with an assembly
     // It may not:
     claimant_is_free,
     under_contract,         // until `not_before`
@@ -36,6 +37,7 @@ struct Claimant {
     const PendingJob* job = nullptr;
     TeamPriority priority = TeamPriority::normal;  // the effective one
     bool express = false;
+    bool assembly = false;  // at the date of its assembly, on the assembly's nodes
 };
 
 // The running job that may lose it.
@@ -60,5 +62,11 @@ struct TakeVerdict {
 TakeVerdict may_take(const Claimant& claimant, const Victim& victim, const Standings& standings,
                      const Settings& settings, std::int64_t now, std::int64_t available_milli,
                      bool ignore_contract = false) noexcept;
+
+// The right of an assembly, judged once, at its grant (DESIGN 2.7): without margin and without the
+// claimant's own commitment. `victim_is_gang`: it could ask for an assembly itself. Of a run under
+// contract: whether it may be taken when that is over.
+bool has_right(const Claimant& claimant, const Victim& victim, bool victim_is_gang,
+               const Standings& standings) noexcept;
 
 }  // namespace tranche

@@ -151,11 +151,12 @@ NodeChoice cheapest_by_all(const std::vector<Item>& items, const RoomNode& room,
 class Chooser {
   public:
     Chooser(const ClusterView& view, const std::vector<RoomNode>& room, const JobShape& shape,
-            const std::vector<VictimCandidate>& candidates)
+            const std::vector<VictimCandidate>& candidates, std::int64_t contract_end)
         : view_(view),
           room_(room),
           shape_(shape),
           candidates_(candidates),
+          contract_end_(contract_end),
           chosen_(candidates.size(), false),
           on_node_(view.nodes.size()) {
         for (std::uint32_t c = 0; c < candidates.size(); ++c) {
@@ -176,7 +177,8 @@ class Chooser {
             }
             NodeIndex best = kNoId;
             for (NodeIndex n = 0; n < view_.nodes.size(); ++n) {
-                if (used[n] || !room_[n].plannable || !node_suits(view_, shape_, n, member)) {
+                if (used[n] || !room_[n].plannable || room_[n].until < contract_end_ ||
+                    !node_suits(view_, shape_, n, member)) {
                     continue;
                 }
                 if (!known[n]) {
@@ -316,6 +318,7 @@ class Chooser {
     const std::vector<RoomNode>& room_;
     const JobShape& shape_;
     const std::vector<VictimCandidate>& candidates_;
+    const std::int64_t contract_end_;
     std::vector<bool> chosen_;
     std::vector<std::vector<Holder>> on_node_;
 };
@@ -349,17 +352,19 @@ bool node_suits(const ClusterView& view, const JobShape& shape, NodeIndex n, std
 
 std::optional<VictimChoice> choose_victims(const ClusterView& view,
                                            const std::vector<RoomNode>& room, const JobShape& shape,
-                                           const std::vector<VictimCandidate>& candidates) {
-    return Chooser(view, room, shape, candidates).choose();
+                                           const std::vector<VictimCandidate>& candidates,
+                                           std::int64_t contract_end) {
+    return Chooser(view, room, shape, candidates, contract_end).choose();
 }
 
 std::optional<std::vector<NodeShare>> place_on_free(const ClusterView& view,
                                                     const std::vector<RoomNode>& room,
-                                                    const JobShape& shape) {
+                                                    const JobShape& shape,
+                                                    std::int64_t contract_end) {
     std::vector<NodeShare> where;
     std::vector<bool> used;
     const auto fits = [&](NodeIndex n, std::uint32_t member) {
-        if (!room[n].open || !node_suits(view, shape, n, member)) {
+        if (!room[n].open || room[n].until < contract_end || !node_suits(view, shape, n, member)) {
             return false;
         }
         return shape.exclusive
@@ -369,7 +374,8 @@ std::optional<std::vector<NodeShare>> place_on_free(const ClusterView& view,
     if (shape.nodes == 1) {
         NodeIndex best = kNoId;
         for (NodeIndex n = 0; n < view.nodes.size(); ++n) {
-            if (fits(n, 0) && (best == kNoId || room[n].gpus < room[best].gpus)) {
+            if (room[n].gpus >= shape.gpus && (best == kNoId || room[n].gpus < room[best].gpus) &&
+                fits(n, 0)) {
                 best = n;
             }
         }

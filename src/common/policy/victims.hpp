@@ -23,6 +23,8 @@ struct RoomNode {
     std::int64_t memory_mib = 0;
     bool open = false;       // a job may be placed here
     bool plannable = false;  // a plan may use it: not kept for another claimant, not settling
+    // Kept for a large job: contracts that begin here must be over by then (DESIGN 2.7).
+    std::int64_t until = kNever;
 };
 
 struct VictimCost {
@@ -50,14 +52,17 @@ struct VictimChoice {
 };
 
 // `candidates` by run index, each takeable by the claimant. nullopt: they do not suffice.
+// `contract_end`: when the claimant's contract will be over, for nodes that are kept; 0: any.
 std::optional<VictimChoice> choose_victims(const ClusterView& view,
                                            const std::vector<RoomNode>& room, const JobShape& shape,
-                                           const std::vector<VictimCandidate>& candidates);
+                                           const std::vector<VictimCandidate>& candidates,
+                                           std::int64_t contract_end = 0);
 
 // Free room for the shape, best fit (least GPUs left over, then node order); nullopt: none.
 std::optional<std::vector<NodeShare>> place_on_free(const ClusterView& view,
                                                     const std::vector<RoomNode>& room,
-                                                    const JobShape& shape);
+                                                    const JobShape& shape,
+                                                    std::int64_t contract_end = 0);
 
 // Whether that node may ever carry the shape's members: set, type, size.
 bool node_suits(const ClusterView& view, const JobShape& shape, NodeIndex node,
