@@ -92,9 +92,10 @@ struct DrainRecord {
     std::int64_t back_at = -1;
 };
 
-// Of one budget in one hour that starts at a multiple of 3600: GPU seconds.
+// Of one budget in one hour that starts at a multiple of 3600: GPU seconds. Of an inner budget:
+// of its own jobs, without its children's.
 struct BudgetHour {
-    std::int64_t funded = 0;   // funded fraction x available
+    std::int64_t funded = 0;   // funded fraction x available; of an inner budget its own side's
     std::int64_t demand = 0;   // allocated running + allocated pending that could start
     std::int64_t charged = 0;  // allocated runs, plain
     std::int64_t free = 0;     // unallocated runs
@@ -103,8 +104,8 @@ struct BudgetHour {
 struct BudgetRecord {
     std::string name, parent;
     bool is_leaf = true;
-    double funded_fraction = 0;     // at the end
-    std::vector<BudgetHour> hours;  // from the record's begin_at on
+    double funded_fraction = 0;     // at the end; of an inner budget with all below it
+    std::vector<BudgetHour> hours;  // from the hour of the record's begin_at on
     std::uint64_t preemptions_suffered = 0, preemptions_caused = 0;
 };
 
@@ -113,6 +114,7 @@ struct SimRecord {
     SimCluster cluster;
     std::int64_t begin_at = 0, end_at = 0;
     std::int64_t installed_gpu_seconds = 0, available_gpu_seconds = 0, used_gpu_seconds = 0;
+    std::int64_t idle_gpu_seconds = 0;  // of usable nodes, held by nobody
     std::int64_t demand_allocated_gpu_seconds = 0, demand_free_gpu_seconds = 0;
     std::int64_t lost_requeued_gpu_seconds = 0, lost_ended_gpu_seconds = 0;
     double wall_seconds = 0;  // what the simulation took; not in files that are compared
@@ -122,7 +124,7 @@ struct SimRecord {
     std::vector<PreemptionEvent> preemptions;
     std::vector<AssemblyRecord> assemblies;
     std::vector<DrainRecord> drains;
-    std::vector<BudgetRecord> budgets;  // by name
+    std::vector<BudgetRecord> budgets;  // by name; "(none)" last, if jobs had no budget
     std::vector<std::string> notes;     // "seed 7: 1 680 debug jobs were added", warnings
 };
 
