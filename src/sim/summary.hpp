@@ -6,16 +6,15 @@
 // it left or until the end of the record. Texts are the same bytes for the same record.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "common/wire/json.hpp"
 #include "sim/record.hpp"
+#include "sim/record_checks.hpp"
 
 namespace tranche::sim {
 
@@ -55,23 +54,6 @@ struct BudgetSummary {
         return half_days_with_demand == 0
                    ? 0.0
                    : static_cast<double>(starved_half_days) / double(half_days_with_demand);
-    }
-};
-
-// Rules that no policy may break, checked anew from the segments.
-struct Invariants {
-    bool no_preemption_inside_contract = true;  // drains too
-    bool no_node_overfilled = true;             // at any instant, and no GPU has two runs
-    bool segments_sum_to_used = true;           // of GPU time
-    bool only_allocated_runs_charged = true;
-    bool runs_of_a_job_disjoint = true;
-    bool gangs_on_exactly_their_nodes = true;
-    std::vector<std::string> violations;  // the first 20, in words
-
-    bool all_hold() const noexcept {
-        return no_preemption_inside_contract && no_node_overfilled && segments_sum_to_used &&
-               only_allocated_runs_charged && runs_of_a_job_disjoint &&
-               gangs_on_exactly_their_nodes;
     }
 };
 
