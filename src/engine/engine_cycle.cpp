@@ -615,7 +615,8 @@ void EngineCycle::step() {
     next->standings = ledger_->standings(snapshot.now);
     add_commitments(next->standings, next->view, *settings_);
     next->ranking = rank_queue(next->view, next->standings, *settings_);
-    next->pass = run_pass(next->view, next->ranking, next->standings, *settings_, {true});
+    next->pass = run_pass(next->view, next->ranking, next->standings, *settings_,
+                          {.one_plan_per_node = true, .large_jobs = false, .drains = false});
     const std::int64_t ranked = microseconds_since(begun) - collected;
 
     bool wake = false;

@@ -81,7 +81,7 @@ struct PendingJob {
     // The last tie between jobs submitted together: by job id, and the tasks of an array by their
     // number whatever ids they have. 0: by `id`.
     std::uint64_t order = 0;
-    JobId waits_for = 0;  // evicted for that claimant, which has not started yet; 0: none
+    JobId waits_for = 0;       // evicted for that claimant, which has not started yet; 0: none
     std::int64_t turn_at = 0;  // when its turn for an assembly came (DESIGN 2.7); 0: not yet
 
     std::uint64_t order_key() const noexcept {
@@ -191,7 +191,7 @@ struct ClusterView {
     std::vector<std::vector<bool>> node_sets;
     std::vector<PendingJob> pending;
     std::vector<Run> runs;
-    std::vector<Plan> plans;  // that stand, by made_at
+    std::vector<Plan> plans;            // that stand, by made_at
     std::vector<Assembly> assemblies;   // that stand: their claimants have not started
     std::vector<AssemblyGrant> grants;  // by granted_at; for each budget at least the last one
     std::vector<ExpressUse> express_uses;

@@ -5,6 +5,9 @@
 #include <functional>
 #include <unordered_map>
 
+#include "common/policy/job_classes.hpp"
+#include "common/policy/large_jobs.hpp"
+#include "common/policy/pass_sums.hpp"
 #include "common/policy/victims.hpp"
 
 namespace tranche {
@@ -27,12 +30,19 @@ struct ShapeHash {
     }
 };
 
-// Two claimants with the same key are judged alike as long as nothing starts or is planned.
+// The outcome of looking for victims in vain.
+struct Refusal {
+    WaitReason reason = WaitReason::room;
+    std::int64_t next_change_at = kNever;
+};
+
+// Claimants with the same key differ only in their contract: what a shorter one was refused, a
+// longer one is refused too. Within a pass room only shrinks and the claimant's side only grows.
 struct ClaimantKey {
     JobShape shape;
     BudgetId budget;
     MemberId member;
-    std::int64_t commitment;
+    std::int64_t weight_milli;
     TeamPriority priority;
     bool express;
 
@@ -44,7 +54,7 @@ struct ClaimantKeyHash {
         std::size_t h = ShapeHash{}(k.shape);
         for (const std::uint64_t v :
              {std::uint64_t{k.budget}, std::uint64_t{k.member},
-              static_cast<std::uint64_t>(k.commitment), static_cast<std::uint64_t>(k.priority),
+              static_cast<std::uint64_t>(k.weight_milli), static_cast<std::uint64_t>(k.priority),
               std::uint64_t{k.express}}) {
             h = mix(h, v);
         }
@@ -52,60 +62,81 @@ struct ClaimantKeyHash {
     }
 };
 
-// The outcome of looking for victims in vain.
-struct Refusal {
-    WaitReason reason = WaitReason::room;
-    std::int64_t next_change_at = kNever;
+struct Refused {
+    std::int64_t contract_seconds;  // the shortest that was refused
+    Refusal refusal;
+};
+
+class VectorSource : public RankSource {
+  public:
+    explicit VectorSource(const std::vector<RankedEntry>& entries) : entries_(entries) {}
+    bool next(RankedEntry& entry) override {
+        if (at_ == entries_.size()) {
+            return false;
+        }
+        entry = entries_[at_++];
+        return true;
+    }
+
+  private:
+    const std::vector<RankedEntry>& entries_;
+    std::size_t at_ = 0;
+};
+
+class KnownRights : public RaiseRights {
+  public:
+    explicit KnownRights(std::vector<bool> may) : may_(std::move(may)) {}
+    bool may_raise(MemberId member) override { return may_[member]; }
+
+  private:
+    std::vector<bool> may_;
 };
 
 class Pass {
   public:
-    Pass(const ClusterView& view, const std::vector<RankedEntry>& ranking,
-         const Standings& standings, const Settings& settings, const PassRules& rules)
+    // `classes`: nullptr for a pass that looks at every job and says why it waits.
+    Pass(const ClusterView& view, const PassSums& sums, const JobClasses* classes,
+         RankSource& ranking, RaiseRights& rights, Standings& standings, const Settings& settings,
+         const PassRules& rules)
         : view_(view),
+          sums_(sums),
+          classes_(classes),
           ranking_(ranking),
+          rights_(rights),
           standings_(standings),
           settings_(settings),
           rules_(rules),
-          lane_(view, standings, settings),
-          may_raise_(members_that_may_raise(view, standings, settings, RunKind::allocated)),
-          allowed_protected_(protected_gpus_allowed(view, settings)),
-          evictions_(view.evictions_last_hour) {
-        available_milli_ = view.available_gpus() * 1000;
-        result_.verdicts.resize(view.pending.size());
-        make_room();
-        for (const Run& run : view.runs) {
-            if (run.kind == RunKind::allocated && run.protected_until > view.now) {
-                result_.wake_at = std::min(result_.wake_at, run.protected_until);
-            }
-            if (run.under_contract(view.now) && !run.express) {
-                for (const NodeShare& share : run.where) {
-                    protected_gpus_ += view.nodes[share.node].usable ? share.gpus : 0;
-                }
-            }
+          available_milli_(sums.available_gpus * 1000),
+          protected_gpus_(sums.protected_gpus),
+          evictions_(view.evictions_last_hour),
+          empty_(sums.empty),
+          room_(sums.room),
+          future_(sums.future),
+          taken_(view.runs.size(), false),
+          passed_(view.runs.size(), false) {
+        if (classes_ == nullptr) {
+            result_.verdicts.resize(view.pending.size());
+        } else {
+            visited_.assign(classes_->all.size(), 0);
+            live_.assign(classes_->all.size(), false);
         }
-        for (const Plan& plan : view.plans) {
-            protected_gpus_ += plan.express ? 0 : plan.gpus;
-        }
+        wake_at(sums.next_contract_end_at);
     }
 
     PassResult run() {
-        for (const RankedEntry& entry : ranking_) {
-            const PendingJob& job = view_.pending[entry.job];
-            JobVerdict& verdict = result_.verdicts[entry.job];
-            if (!entry.counts || job.block != StartBlock::none) {
-                verdict.reason = blocked(job.block);
-                continue;
-            }
-            if (entry.band == Band::plan) {
-                try_planned(entry.job, verdict);
-                continue;
-            }
-            for (std::uint32_t task = 0; task < entry.tasks; ++task) {
-                if (!try_one(entry, job, verdict)) {
-                    break;
-                }
-            }
+        empty_drains();
+        begin_assemblies();
+        if (classes_ != nullptr) {
+            look_for_live_classes();
+        }
+        RankedEntry entry;
+        bool more = ranking_.next(entry);
+        while (more && entry.band == Band::plan) {
+            try_planned(entry.job);
+            more = ranking_.next(entry);
+        }
+        for (; more && !nothing_left(); more = ranking_.next(entry)) {
+            visit(entry);
         }
         return std::move(result_);
     }
@@ -128,33 +159,193 @@ class Pass {
         return WaitReason::impossible;
     }
 
-    void make_room() {
-        room_.resize(view_.nodes.size());
-        for (NodeIndex n = 0; n < view_.nodes.size(); ++n) {
-            const Node& node = view_.nodes[n];
-            room_[n] = {node.free_gpus, node.free_cpus, node.free_memory_mib,
-                        node.usable && !node.settling, node.usable && !node.settling};
-        }
-        empty_ = future_ = room_;
-        for (NodeIndex n = 0; n < view_.nodes.size(); ++n) {
-            future_[n].open = view_.nodes[n].usable;
-        }
-        for (const Run& run : view_.runs) {
-            if (run.state == RunState::leaving || run.state == RunState::completing) {
-                add_future(run);
-            }
-        }
-        for (const Plan& plan : view_.plans) {
-            take_room(plan.where, true);
+    void wake_at(std::int64_t at) {
+        if (at > view_.now) {
+            result_.wake_at = std::min(result_.wake_at, at);
         }
     }
 
-    // What a leaving run frees, for those that are planned after it.
-    void add_future(const Run& run) {
-        for (const NodeShare& share : run.where) {
-            future_[share.node].gpus += share.gpus;
-            future_[share.node].cpus += share.cpus;
-            future_[share.node].memory_mib += share.memory_mib;
+    JobVerdict& verdict_of(std::uint32_t job) {
+        return classes_ == nullptr ? result_.verdicts[job] : no_verdict_;
+    }
+
+    // ---- the queue ----
+
+    void visit(const RankedEntry& entry) {
+        const PendingJob& job = view_.pending[entry.job];
+        JobVerdict& verdict = verdict_of(entry.job);
+        if (!entry.counts || job.block != StartBlock::none) {
+            verdict.reason = blocked(job.block);
+            return;
+        }
+        if (is_done(entry.job)) {
+            return;  // its assembly came first
+        }
+        bool is_live = true;
+        if (classes_ != nullptr) {
+            const std::uint32_t c = classes_->class_of[entry.job];
+            if (classes_dirty_) {
+                look_for_live_classes();
+            }
+            is_live = live_[c];
+            visited_[c] += 1;
+            if (is_live) {
+                --live_jobs_;
+            }
+        }
+        bool waits = !is_live;
+        if (is_live) {
+            for (std::uint32_t task = 0; task < entry.tasks; ++task) {
+                if (!try_one(entry, job, verdict)) {
+                    waits = true;
+                    break;
+                }
+            }
+        }
+        if (job.turn_run >= 0) {
+            passed_[static_cast<std::size_t>(job.turn_run)] = true;
+            return;
+        }
+        if (!waits || entry.band != Band::allocated) {
+            return;
+        }
+        if (rules_.large_jobs && job.waits_for == 0) {
+            consider_large(entry, job, verdict);
+        }
+        somebody_waits_ = somebody_waits_ || verdict.reason != WaitReason::assembling;
+        if (classes_ != nullptr) {
+            verdict.reason = WaitReason::none;
+        }
+    }
+
+    // False: no further task of this job needs to be tried.
+    bool try_one(const RankedEntry& entry, const PendingJob& job, JobVerdict& verdict) {
+        const bool allocated = is_allocated(job, standings_);
+        if (job.waits_for != 0) {
+            verdict.reason = WaitReason::claimant_first;
+            return false;
+        }
+        const bool express = entry.band == Band::express;
+        if (express) {
+            verdict.express_cap = lane().check(user_of(job), job.shape.gpus);
+            if (verdict.express_cap != ExpressCap::none) {
+                // Its turn as an ordinary job comes with the next ranking.
+                verdict.reason = WaitReason::express_cap;
+                return false;
+            }
+        } else if (classes_ == nullptr && allocated && fits_lane(job, settings_)) {
+            verdict.express_cap = lane().check(user_of(job), job.shape.gpus);
+        }
+        const bool over_headroom = allocated && !express && is_over_headroom(job.shape.gpus);
+        if (job.turn_run >= 0) {
+            return try_turn(job, allocated, over_headroom, verdict);
+        }
+        if (!could_fit(view_, job.shape, true)) {
+            verdict.reason = WaitReason::nodes_unavailable;
+            return false;
+        }
+        const bool as_free = over_headroom && job.resumable;
+        if (over_headroom && !as_free) {
+            verdict.reason = WaitReason::headroom;
+            return false;
+        }
+        const std::int64_t contract_end = contract_end_of(job, allocated && !as_free);
+        const bool starts_free = as_free || (job.free_first && allocated && !express);
+        if (auto where = free_place(job.shape, starts_free ? 0 : contract_end)) {
+            start(entry.job, job, std::move(*where), starts_free, express,
+                  allocated && !starts_free);
+            verdict.reason = WaitReason::starting;
+            return true;
+        }
+        if (as_free) {
+            verdict.reason = WaitReason::headroom;
+            return false;
+        }
+        if (!allocated) {
+            verdict.reason = WaitReason::idle_gpus;
+            return false;
+        }
+        if (!job.plannable) {
+            verdict.reason = WaitReason::room;
+            return false;
+        }
+        return plan(entry, job, express, contract_end, verdict);
+    }
+
+    bool try_turn(const PendingJob& job, bool allocated, bool over_headroom, JobVerdict& verdict) {
+        const auto r = static_cast<std::uint32_t>(job.turn_run);
+        if (taken_[r] || view_.runs[r].state != RunState::running) {
+            verdict.reason = WaitReason::idle_gpus;
+            return false;
+        }
+        if (!allocated || view_.runs[r].free_first) {
+            verdict.reason = WaitReason::idle_gpus;  // or its budget lost its shares meanwhile
+            return false;
+        }
+        if (over_headroom) {
+            verdict.reason = WaitReason::headroom;
+            return false;
+        }
+        if (!may_stay(r, contract_end_of(job, true))) {
+            verdict.reason = WaitReason::kept_nodes;
+            return false;
+        }
+        turn(r, job);
+        return false;
+    }
+
+    bool may_stay(std::uint32_t run, std::int64_t contract_end) const {
+        const Run& staying = view_.runs[run];
+        return std::all_of(staying.where.begin(), staying.where.end(), [&](const NodeShare& share) {
+            return room_[share.node].until >= contract_end;
+        });
+    }
+
+    void turn(std::uint32_t run, const PendingJob& job) {
+        result_.turns.push_back(run);
+        taken_[run] = true;
+        count(job, false, true);
+    }
+
+    // Where no part is kept open, contracts are in the way and not the headroom.
+    bool is_over_headroom(std::int64_t gpus) const {
+        return sums_.allowed_protected_gpus < sums_.available_gpus &&
+               gpus <= sums_.allowed_protected_gpus &&
+               protected_gpus_ + gpus > sums_.allowed_protected_gpus;
+    }
+
+    std::int64_t contract_end_of(const PendingJob& job, bool allocated) const {
+        return allocated ? view_.now + job.contract_seconds() : 0;
+    }
+
+    const std::string& user_of(const PendingJob& job) const {
+        return standings_.members[job.member].user;
+    }
+
+    ExpressLane& lane() {
+        if (!lane_) {
+            lane_.emplace(view_, standings_, settings_);
+        }
+        return *lane_;
+    }
+
+    TeamPriority priority_of(const Run& run) {
+        return effective(run.team_priority, run.budget, run.member);
+    }
+    TeamPriority effective(TeamPriority asked, BudgetId budget, MemberId member) {
+        if (asked <= TeamPriority::normal || standings_.budgets[budget].pooled) {
+            return asked;
+        }
+        return effective_priority(asked, rights_.may_raise(member));
+    }
+
+    // ---- room ----
+
+    static void take(std::vector<RoomNode>& room, const std::vector<NodeShare>& where) {
+        for (const NodeShare& share : where) {
+            room[share.node].gpus -= share.gpus;
+            room[share.node].cpus -= share.cpus;
+            room[share.node].memory_mib -= share.memory_mib;
         }
     }
 
@@ -167,21 +358,63 @@ class Pass {
         }
         take(room_, where);
         take(future_, where);
-        ++version_;
+        classes_dirty_ = true;
     }
 
-    static void take(std::vector<RoomNode>& room, const std::vector<NodeShare>& where) {
-        for (const NodeShare& share : where) {
-            room[share.node].gpus -= share.gpus;
-            room[share.node].cpus -= share.cpus;
-            room[share.node].memory_mib -= share.memory_mib;
+    // What a leaving run frees, for those that are planned after it.
+    void add_future(const Run& run) {
+        for (const NodeShare& share : run.where) {
+            future_[share.node].gpus += share.gpus;
+            future_[share.node].cpus += share.cpus;
+            future_[share.node].memory_mib += share.memory_mib;
         }
     }
 
-    void try_planned(std::uint32_t index, JobVerdict& verdict) {
+    std::optional<std::vector<NodeShare>> free_place(const JobShape& shape,
+                                                     std::int64_t contract_end) {
+        const auto known = no_free_place_.find(shape);
+        if (known != no_free_place_.end() && known->second <= contract_end) {
+            return std::nullopt;  // room only shrinks within a pass
+        }
+        auto where = place_on_free(view_, room_, shape, contract_end);
+        if (!where) {
+            no_free_place_[shape] = contract_end;
+        }
+        return where;
+    }
+
+    void start(std::uint32_t index, const PendingJob& job, std::vector<NodeShare> where,
+               bool as_free, bool express, bool allocated) {
+        take_room(where, false);
+        take(empty_, where);
+        result_.starts.push_back({index, std::move(where), as_free, express});
+        count(job, express, allocated);
+    }
+
+    // What started or is planned counts for those that are tried after it.
+    void count(const PendingJob& job, bool express, bool allocated) {
+        classes_dirty_ = true;
+        if (!allocated) {
+            return;
+        }
+        if (settings_.commitments) {
+            standings_.place(job.budget, job.member, job.weight_milli, job.contract_seconds());
+        }
+        if (express) {
+            lane().add(user_of(job), job.shape.gpus);
+        } else {
+            protected_gpus_ += job.shape.gpus;
+        }
+        // Whoever was refused a run of this side may be allowed it by the next pass.
+    }
+
+    // ---- plans ----
+
+    void try_planned(std::uint32_t index) {
         const JobId id = view_.pending[index].id;
         const auto plan = std::find_if(view_.plans.begin(), view_.plans.end(),
                                        [id](const Plan& p) { return p.claimant == id; });
+        JobVerdict& verdict = verdict_of(index);
         verdict.reason = WaitReason::planned;
         const bool ready =
             std::all_of(plan->where.begin(), plan->where.end(), [&](const NodeShare& share) {
@@ -197,165 +430,91 @@ class Pass {
         }
     }
 
-    // False: no further task of this job needs to be tried.
-    bool try_one(const RankedEntry& entry, const PendingJob& job, JobVerdict& verdict) {
-        const bool allocated = is_allocated(job, standings_);
-        if (job.waits_for != 0) {
-            verdict.reason = WaitReason::claimant_first;
-            return false;
-        }
-        bool express = entry.band == Band::express;
-        if (express) {
-            verdict.express_cap = lane_.check(user_of(job), job.shape.gpus);
-            if (verdict.express_cap != ExpressCap::none) {
-                // Its turn as an ordinary job comes with the next ranking.
-                verdict.reason = WaitReason::express_cap;
-                return false;
+    // Whether who may be taken depends on nothing but the victim's budget and contract.
+    bool by_budget_alone(bool express) const {
+        return !express && settings_.preempt_within_budget == PreemptWithinBudget::no;
+    }
+
+    // May the claimant take from this run, whose contract is over? Remembers the answer by budget
+    // where nothing else counts.
+    class Judge {
+      public:
+        Judge(Pass& pass, const Claimant& claimant)
+            : pass_(pass), claimant_(claimant), by_budget_(pass.by_budget_alone(claimant.express)) {
+            if (by_budget_) {
+                pass.judged_.assign(pass.standings_.budgets.size(), 0);
             }
-        } else if (allocated && fits_lane(job, settings_)) {
-            verdict.express_cap = lane_.check(user_of(job), job.shape.gpus);
         }
-        // Where no part is kept open, contracts are in the way and not the headroom.
-        const bool over_headroom = allocated && !express &&
-                                   allowed_protected_ < view_.available_gpus() &&
-                                   job.shape.gpus <= allowed_protected_ &&
-                                   protected_gpus_ + job.shape.gpus > allowed_protected_;
-        if (job.turn_run >= 0) {
-            if (!allocated) {
-                verdict.reason = WaitReason::idle_gpus;  // its budget lost its shares meanwhile
-                return false;
+        bool may(const Run& run, bool ignore_contract) {
+            if (!by_budget_ || run.kind != RunKind::allocated) {
+                return verdict(run, ignore_contract).may;
             }
-            if (over_headroom) {
-                verdict.reason = WaitReason::headroom;
-                return false;
+            if (!is_takeable(run, pass_.view_.now) && !ignore_contract) {
+                return verdict(run, false).may;
             }
-            result_.turns.push_back(static_cast<std::uint32_t>(job.turn_run));
-            count(job, express, allocated);
-            return false;
+            std::uint8_t& known = pass_.judged_[run.budget];
+            if (known == 0) {
+                known = verdict(run, true).may ? 1 : 2;
+            }
+            return known == 1 &&
+                   (run.state == RunState::running || run.state == RunState::suspended);
         }
-        if (!could_fit(view_, job.shape, true)) {
-            verdict.reason = WaitReason::nodes_unavailable;
-            return false;
+        TakeVerdict verdict(const Run& run, bool ignore_contract) {
+            return may_take(claimant_, {&run, pass_.priority_of(run)}, pass_.standings_,
+                            pass_.settings_, pass_.view_.now, pass_.available_milli_,
+                            ignore_contract);
         }
-        const bool as_free = over_headroom && job.resumable;
-        if (over_headroom && !as_free) {
-            verdict.reason = WaitReason::headroom;
-            return false;
-        }
-        if (auto where = free_place(job.shape)) {
-            take_room(*where, false);
-            take(empty_, *where);
-            verdict.reason = WaitReason::starting;
-            result_.starts.push_back({entry.job, std::move(*where), as_free, express});
-            count(job, express, allocated && !as_free);
-            return true;
-        }
-        if (as_free) {
-            verdict.reason = WaitReason::headroom;
-            return false;
-        }
-        if (!allocated) {
-            verdict.reason = WaitReason::idle_gpus;
-            return false;
-        }
-        if (!job.plannable) {
-            verdict.reason = WaitReason::room;
-            return false;
-        }
-        return plan(entry, job, express, verdict);
-    }
 
-    const std::string& user_of(const PendingJob& job) const {
-        return standings_.members[job.member].user;
-    }
+      private:
+        Pass& pass_;
+        const Claimant& claimant_;
+        const bool by_budget_;
+    };
 
-    std::optional<std::vector<NodeShare>> free_place(const JobShape& shape) {
-        if (no_free_place_.contains(shape)) {
-            return std::nullopt;  // room only shrinks within a pass
-        }
-        auto where = place_on_free(view_, room_, shape);
-        if (!where) {
-            no_free_place_.emplace(shape, true);
-        }
-        return where;
-    }
-
-    // What started or is planned counts for those that are tried after it.
-    void count(const PendingJob& job, bool express, bool allocated) {
-        if (!allocated) {
-            return;
-        }
-        if (settings_.commitments) {
-            standings_.commit(job.budget, job.member, job.weight_milli, job.contract_seconds());
-        }
-        if (express) {
-            lane_.add(user_of(job), job.shape.gpus);
-        } else {
-            protected_gpus_ += job.shape.gpus;
-        }
-        ++version_;
-    }
-
-    bool plan(const RankedEntry& entry, const PendingJob& job, bool express, JobVerdict& verdict) {
-        const TeamPriority priority = effective_priority(
-            job.team_priority, standings_.budgets[job.budget].pooled || may_raise_[job.member]);
-        const ClaimantKey key{job.shape,  job.budget,
-                              job.member, job.weight_milli * job.contract_seconds(),
-                              priority,   express};
-        if (refusals_version_ != version_) {
-            refusals_.clear();
-            refusals_version_ = version_;
-        }
-        if (const auto it = refusals_.find(key); it != refusals_.end()) {
-            verdict.reason = it->second.reason;
-            verdict.next_change_at = it->second.next_change_at;
+    bool plan(const RankedEntry& entry, const PendingJob& job, bool express,
+              std::int64_t contract_end, JobVerdict& verdict) {
+        const TeamPriority priority = effective(job.team_priority, job.budget, job.member);
+        const bool simple = by_budget_alone(express);
+        const ClaimantKey key{job.shape,
+                              job.budget,
+                              simple ? 0 : job.member,
+                              job.weight_milli,
+                              simple ? TeamPriority::normal : priority,
+                              express};
+        const auto refused = refusals_.find(key);
+        if (refused != refusals_.end() &&
+            refused->second.contract_seconds <= job.contract_seconds()) {
+            verdict.reason = refused->second.refusal.reason;
+            verdict.next_change_at = refused->second.refusal.next_change_at;
             return false;
         }
 
-        if (const auto where = place_on_free(view_, future_, job.shape)) {
+        if (const auto where = place_on_free(view_, future_, job.shape, contract_end)) {
             // Runs that leave already make room for this one too: nobody else has to.
             take_room(*where, false);
             verdict.reason = WaitReason::room_coming;
             return true;
         }
+        const Claimant claimant{&job, priority, express, false};
         Refusal refusal;
-        const Claimant claimant{&job, priority, express};
+        std::optional<VictimChoice> choice;
         std::vector<VictimCandidate> candidates;
-        std::vector<TakeVerdict> verdicts;
-        bool ratio = false, contract = false, own = false;
-        for (std::uint32_t r = 0; r < view_.runs.size(); ++r) {
-            const Run& run = view_.runs[r];
-            if (taken(r) || !on_suitable_node(run, job.shape)) {
-                continue;
+        for (;;) {
+            Judge judge(*this, claimant);
+            candidates = candidates_for(job, judge, express);
+            choice.reset();
+            if (!candidates.empty()) {
+                choice = choose_victims(view_, future_, job.shape, candidates, contract_end);
             }
-            const TeamPriority theirs = effective_priority(
-                run.team_priority, standings_.budgets[run.budget].pooled || may_raise_[run.member]);
-            const Victim victim{&run, theirs};
-            TakeVerdict take =
-                may_take(claimant, victim, standings_, settings_, view_.now, available_milli_);
-            if (take.may) {
-                candidates.push_back({r, cost_of(run, theirs, job, express)});
-                verdicts.push_back(take);
-            } else if (take.reason == TakeReason::ratio_too_large) {
-                ratio = true;
-            } else if (take.reason == TakeReason::same_budget) {
-                own = true;
-            } else if (take.reason == TakeReason::under_contract &&
-                       take.not_before < refusal.next_change_at &&
-                       may_take(claimant, victim, standings_, settings_, view_.now,
-                                available_milli_, true)
-                           .may) {
-                contract = true;
-                refusal.next_change_at = take.not_before;
+            if (!choice || !turn_those_before(*choice)) {
+                break;
             }
         }
-        refusal.reason = contract ? WaitReason::contracts
-                         : ratio  ? WaitReason::ratio
-                         : own    ? WaitReason::own_budget
-                                  : WaitReason::room;
-        std::optional<VictimChoice> choice;
-        if (!candidates.empty()) {
-            choice = choose_victims(view_, future_, job.shape, candidates);
+        if (classes_ == nullptr && !choice) {
+            refusal = refusal_for(claimant);
+            if (place_on_free(view_, room_, job.shape)) {
+                refusal.reason = WaitReason::kept_nodes;
+            }
         }
         if (choice && settings_.max_preemptions_per_hour > 0 &&
             evictions_ + static_cast<std::int64_t>(choice->runs.size()) >
@@ -364,44 +523,122 @@ class Pass {
             refusal.reason = WaitReason::preemption_limit;
         }
         if (!choice) {
-            refusals_.emplace(key, refusal);
+            refusals_[key] = {job.contract_seconds(), refusal};
             verdict.reason = refusal.reason;
             verdict.next_change_at = refusal.next_change_at;
             return false;
         }
-
-        PlanDecision decision;
-        decision.job = entry.job;
-        decision.plan.claimant = job.id;
-        decision.plan.budget = job.budget;
-        decision.plan.member = job.member;
-        decision.plan.weight_milli = job.weight_milli;
-        decision.plan.commitment_seconds = job.contract_seconds();
-        decision.plan.gpus = job.shape.gpus;
-        decision.plan.where = choice->where;
-        decision.plan.made_at = view_.now;
-        decision.plan.express = express;
-        for (const std::uint32_t r : choice->runs) {
-            decision.plan.victims.push_back(view_.runs[r].id);
-            const auto it = std::find_if(candidates.begin(), candidates.end(),
-                                         [r](const VictimCandidate& c) { return c.run == r; });
-            decision.victims.push_back(
-                {r, verdicts[static_cast<std::size_t>(it - candidates.begin())]});
-            taken_.push_back(r);
-            add_future(view_.runs[r]);
-        }
-        evictions_ += static_cast<std::int64_t>(choice->runs.size());
-        // The victims still hold their room: the claimant's is owed from now on, and what they free
-        // beyond it is there when they have left.
-        take_room(choice->where, true);
-        count(job, express, true);
+        make_plan(entry.job, claimant, *choice);
         verdict.reason = WaitReason::planned;
-        result_.plans.push_back(std::move(decision));
         return true;
     }
 
-    bool taken(std::uint32_t run) const {
-        return std::find(taken_.begin(), taken_.end(), run) != taken_.end();
+    std::vector<VictimCandidate> candidates_for(const PendingJob& job, Judge& judge, bool express) {
+        std::vector<VictimCandidate> candidates;
+        const auto consider = [&](std::uint32_t r) {
+            const Run& run = view_.runs[r];
+            if (!taken_[r] && judge.may(run, false) && on_suitable_node(run, job.shape)) {
+                candidates.push_back({r, cost_of(run, job, express)});
+            }
+        };
+        if (settings_.has(Rule::contract)) {
+            std::for_each(sums_.takeable.begin(), sums_.takeable.end(), consider);
+        } else {
+            for (std::uint32_t r = 0; r < view_.runs.size(); ++r) {
+                if (view_.runs[r].id != 0) {
+                    consider(r);
+                }
+            }
+        }
+        return candidates;
+    }
+
+    // Free runs whose jobs stand before the claimant become allocated in place instead of leaving
+    // for it (DESIGN 2.2). True: there were some.
+    bool turn_those_before(const VictimChoice& choice) {
+        bool turned = false;
+        for (const std::uint32_t r : choice.runs) {
+            if (!passed_[r] || !view_.runs[r].free_first) {
+                continue;
+            }
+            const auto job =
+                std::find_if(view_.pending.begin(), view_.pending.end(), [&](const PendingJob& p) {
+                    return p.turn_run == static_cast<std::int64_t>(r) && p.id != 0;
+                });
+            if (job != view_.pending.end() && is_allocated(*job, standings_) &&
+                !is_over_headroom(job->shape.gpus) && may_stay(r, contract_end_of(*job, true))) {
+                turn(r, *job);
+                turned = true;
+            }
+        }
+        return turned;
+    }
+
+    Refusal refusal_for(const Claimant& claimant) {
+        Refusal refusal;
+        bool ratio = false, contract = false, own = false;
+        Judge judge(*this, claimant);
+        for (std::uint32_t r = 0; r < view_.runs.size(); ++r) {
+            const Run& run = view_.runs[r];
+            if (taken_[r] || !on_suitable_node(run, claimant.job->shape)) {
+                continue;
+            }
+            const TakeVerdict take = judge.verdict(run, false);
+            if (take.reason == TakeReason::ratio_too_large) {
+                ratio = true;
+            } else if (take.reason == TakeReason::same_budget) {
+                own = true;
+            } else if (take.reason == TakeReason::under_contract &&
+                       take.not_before < refusal.next_change_at && judge.may(run, true)) {
+                contract = true;
+                refusal.next_change_at = take.not_before;
+            }
+        }
+        refusal.reason = contract ? WaitReason::contracts
+                         : ratio  ? WaitReason::ratio
+                         : own    ? WaitReason::own_budget
+                                  : WaitReason::room;
+        return refusal;
+    }
+
+    Plan plan_of(const PendingJob& job, std::vector<NodeShare> where, bool express) const {
+        Plan plan;
+        plan.claimant = job.id;
+        plan.budget = job.budget;
+        plan.member = job.member;
+        plan.weight_milli = job.weight_milli;
+        plan.commitment_seconds = job.contract_seconds();
+        plan.gpus = job.shape.gpus;
+        plan.where = std::move(where);
+        plan.made_at = view_.now;
+        plan.express = express;
+        return plan;
+    }
+
+    std::vector<VictimDecision> evict(Plan& plan, const Claimant& claimant,
+                                      const VictimChoice& choice) {
+        std::vector<VictimDecision> victims;
+        Judge judge(*this, claimant);
+        for (const std::uint32_t r : choice.runs) {
+            plan.victims.push_back(view_.runs[r].id);
+            victims.push_back({r, judge.verdict(view_.runs[r], false)});
+            taken_[r] = true;
+            add_future(view_.runs[r]);
+        }
+        evictions_ += static_cast<std::int64_t>(choice.runs.size());
+        return victims;
+    }
+
+    void make_plan(std::uint32_t index, const Claimant& claimant, const VictimChoice& choice) {
+        PlanDecision decision;
+        decision.job = index;
+        decision.plan = plan_of(*claimant.job, choice.where, claimant.express);
+        decision.victims = evict(decision.plan, claimant, choice);
+        // The victims still hold their room: the claimant's is owed from now on, and what they free
+        // beyond it is there when they have left.
+        take_room(choice.where, true);
+        count(*claimant.job, claimant.express, true);
+        result_.plans.push_back(std::move(decision));
     }
 
     bool on_suitable_node(const Run& run, const JobShape& shape) const {
@@ -411,8 +648,7 @@ class Pass {
         });
     }
 
-    VictimCost cost_of(const Run& run, TeamPriority priority, const PendingJob& claimant,
-                       bool express) const {
+    VictimCost cost_of(const Run& run, const PendingJob& claimant, bool express) {
         VictimCost cost;
         cost.final_gpus = express && !run.resumable ? run.gpus : 0;
         cost.allocated_gpus = run.kind == RunKind::allocated ? run.gpus : 0;
@@ -427,7 +663,7 @@ class Pass {
         }
         cost.over_funding = over * static_cast<UInt128>(std::max<std::int64_t>(run.gpus, 0));
         if (run.budget == claimant.budget) {
-            cost.priority_gpus = run.gpus * static_cast<std::int64_t>(priority);
+            cost.priority_gpus = run.gpus * static_cast<std::int64_t>(priority_of(run));
         }
         std::int64_t since = run.started_at;
         if (run.resumable) {
@@ -440,25 +676,568 @@ class Pass {
         return cost;
     }
 
+    // ---- large jobs (DESIGN 2.7) ----
+
+    bool is_done(std::uint32_t job) const {
+        return std::find(done_.begin(), done_.end(), job) != done_.end();
+    }
+
+    void keep_until(const std::vector<NodeIndex>& nodes, std::int64_t date_at) {
+        if (!settings_.has(Rule::entrance)) {
+            return;
+        }
+        for (const NodeIndex n : nodes) {
+            room_[n].until = std::min(room_[n].until, date_at);
+            future_[n].until = std::min(future_[n].until, date_at);
+        }
+        classes_dirty_ = true;
+    }
+
+    std::uint32_t pending_index(JobId id) const {
+        for (std::uint32_t i = 0; i < view_.pending.size(); ++i) {
+            if (view_.pending[i].id == id && view_.pending[i].turn_run < 0) {
+                return i;
+            }
+        }
+        return kNoId;
+    }
+
+    void begin_assemblies() {
+        if (!rules_.large_jobs) {
+            return;
+        }
+        standing_assemblies_ = static_cast<std::int64_t>(view_.assemblies.size());
+        for (const Assembly& standing : view_.assemblies) {
+            if (std::any_of(view_.plans.begin(), view_.plans.end(),
+                            [&](const Plan& plan) { return plan.claimant == standing.claimant; })) {
+                continue;
+            }
+            const std::uint32_t index = pending_index(standing.claimant);
+            if (index == kNoId) {
+                continue;
+            }
+            go_on_with(standing, index);
+        }
+    }
+
+    void go_on_with(const Assembly& standing, std::uint32_t index) {
+        const PendingJob& job = view_.pending[index];
+        Assembly assembly = standing;
+        if (!replace_unusable(assembly, job)) {
+            result_.dropped_assemblies.push_back(job.id);
+            --standing_assemblies_;
+            return;
+        }
+        if (assembly.nodes != standing.nodes) {
+            result_.assemblies.push_back({index, assembly, false});
+        }
+        protected_gpus_ += job.shape.gpus;
+        JobVerdict& verdict = verdict_of(index);
+        verdict.reason = WaitReason::assembling;
+        verdict.next_change_at = assembly.date_at;
+        std::vector<RoomNode> own = only(room_, assembly.nodes);
+        if (auto where = place_on_free(view_, own, job.shape)) {
+            protected_gpus_ -= job.shape.gpus;
+            start(index, job, std::move(*where), false, false, true);
+            verdict.reason = WaitReason::starting;
+            done_.push_back(index);
+            return;
+        }
+        if (view_.now < assembly.date_at) {
+            keep_until(assembly.nodes, assembly.date_at);
+            wake_at(assembly.date_at);
+            assembling_.push_back(index);
+            return;
+        }
+        for (const NodeIndex n : assembly.nodes) {
+            // Past the date nobody enters.
+            room_[n].open = false;
+            future_[n].plannable = false;
+        }
+        own = only(future_, assembly.nodes);
+        const Claimant claimant{&job, effective(job.team_priority, job.budget, job.member), false,
+                                true};
+        Judge judge(*this, claimant);
+        std::vector<VictimCandidate> candidates;
+        for (const NodeIndex n : assembly.nodes) {
+            for (const std::uint32_t r : sums_.runs_on[n]) {
+                if (!taken_[r] && judge.verdict(view_.runs[r], false).may) {
+                    candidates.push_back({r, cost_of(view_.runs[r], job, false)});
+                }
+            }
+        }
+        const auto by_run = [](const VictimCandidate& a, const VictimCandidate& b) {
+            return a.run < b.run;
+        };
+        std::sort(candidates.begin(), candidates.end(), by_run);
+        candidates.erase(std::unique(candidates.begin(), candidates.end(),
+                                     [](const VictimCandidate& a, const VictimCandidate& b) {
+                                         return a.run == b.run;
+                                     }),
+                         candidates.end());
+        if (const auto choice = choose_victims(view_, own, job.shape, candidates)) {
+            protected_gpus_ -= job.shape.gpus;
+            make_plan(index, claimant, *choice);
+            verdict.reason = WaitReason::planned;
+            done_.push_back(index);
+        } else {
+            assembling_.push_back(index);
+        }
+    }
+
+    // A copy in which only those nodes are open to it.
+    static std::vector<RoomNode> only(const std::vector<RoomNode>& room,
+                                      const std::vector<NodeIndex>& nodes) {
+        std::vector<RoomNode> copy = room;
+        for (RoomNode& node : copy) {
+            node.open = node.plannable = false;
+        }
+        for (const NodeIndex n : nodes) {
+            copy[n].open = copy[n].plannable = true;
+            copy[n].until = kNever;
+        }
+        return copy;
+    }
+
+    // By the right that is judged at the grant: free runs and those whose contract is over are out
+    // of the way now, others when their contract ends, the rest at their time limit.
+    RunDate right_of(const Claimant& claimant) {
+        return [this, claimant](const Run& run) {
+            if (run.state == RunState::leaving || run.state == RunState::completing) {
+                return view_.now;
+            }
+            const Victim victim{&run, priority_of(run)};
+            const bool gang = may_be_assembled(view_, shape_of(run), settings_);
+            if (run.protected_until != kNever && has_right(claimant, victim, gang, standings_)) {
+                return std::max({view_.now, run.protected_until, run.others_protected_until});
+            }
+            return end_by_limit(run);
+        };
+    }
+
+    std::int64_t end_by_limit(const Run& run) const {
+        return run.time_limit_seconds == kNever
+                   ? kNever
+                   : std::max(view_.now, run.started_at + run.time_limit_seconds);
+    }
+
+    static JobShape shape_of(const Run& run) {
+        if (run.shape) {
+            return *run.shape;
+        }
+        JobShape shape;
+        shape.nodes = static_cast<std::uint32_t>(std::max<std::size_t>(run.where.size(), 1));
+        shape.gpus = run.gpus;
+        return shape;
+    }
+
+    // Its nodes that drain or failed give way to others. False: there are none.
+    bool replace_unusable(Assembly& assembly, const PendingJob& job) {
+        std::vector<NodeIndex> left;
+        std::vector<bool> kept(view_.nodes.size(), false);
+        for (const NodeIndex n : assembly.nodes) {
+            if (view_.nodes[n].usable) {
+                left.push_back(n);
+            }
+            kept[n] = true;
+        }
+        if (left.size() == assembly.nodes.size()) {
+            return true;
+        }
+        JobShape missing = job.shape;
+        missing.nodes = static_cast<std::uint32_t>(assembly.nodes.size() - left.size());
+        missing.gpus = job.shape.gpus_on(0) * missing.nodes;
+        const Claimant claimant{&job, effective(job.team_priority, job.budget, job.member), false,
+                                true};
+        const GatheredNodes found =
+            soonest_nodes(view_, sums_, room_, missing, kept, right_of(claimant));
+        if (found.nodes.empty()) {
+            return false;
+        }
+        left.insert(left.end(), found.nodes.begin(), found.nodes.end());
+        std::sort(left.begin(), left.end());
+        assembly.nodes = std::move(left);
+        assembly.date_at = std::max(assembly.date_at, found.date_at);
+        return true;
+    }
+
+    // A job that can neither start nor plan: its turn, an assembly, a reservation.
+    void consider_large(const RankedEntry& entry, const PendingJob& job, JobVerdict& verdict) {
+        if (std::find(assembling_.begin(), assembling_.end(), entry.job) != assembling_.end()) {
+            verdict.reason = WaitReason::assembling;
+            return;
+        }
+        if (settings_.max_assemblies > 0 && settings_.has(Rule::assembly) && is_gang(entry.job)) {
+            if (try_assembly(entry, job, verdict)) {
+                return;
+            }
+        }
+        if (reserved_ < settings_.reservations && settings_.has(Rule::reservations) &&
+            is_whole_node(entry.job)) {
+            reserve(job);
+        }
+    }
+
+    bool is_gang(std::uint32_t job) const {
+        return classes_ != nullptr ? classes_->all[classes_->class_of[job]].gang
+                                   : may_be_assembled(view_, view_.pending[job].shape, settings_);
+    }
+    bool is_whole_node(std::uint32_t job) const {
+        return classes_ != nullptr ? classes_->all[classes_->class_of[job]].whole_node
+                                   : needs_whole_node(view_, view_.pending[job].shape);
+    }
+
+    bool try_assembly(const RankedEntry& entry, const PendingJob& job, JobVerdict& verdict) {
+        const bool has_turn = job.turn_at != 0 || !somebody_waits_;
+        if (!has_turn) {
+            return false;
+        }
+        if (job.turn_at == 0) {
+            result_.turns_come.push_back(entry.job);
+        }
+        if (standing_assemblies_ >= settings_.max_assemblies) {
+            return false;
+        }
+        const std::int64_t at =
+            next_grant_at(view_, standings_, settings_, job.budget, available_milli_);
+        if (at > view_.now) {
+            wake_at(at);
+            return false;
+        }
+        const Claimant claimant{&job, effective(job.team_priority, job.budget, job.member), false,
+                                false};
+        const GatheredNodes found =
+            soonest_nodes(view_, sums_, room_, job.shape, closed_, right_of(claimant));
+        if (found.nodes.empty()) {
+            return false;
+        }
+        result_.assemblies.push_back(
+            {entry.job, {job.id, found.nodes, view_.now, found.date_at}, true});
+        ++standing_assemblies_;
+        keep_until(found.nodes, found.date_at);
+        protected_gpus_ += job.shape.gpus;
+        wake_at(found.date_at);
+        verdict.reason = WaitReason::assembling;
+        verdict.next_change_at = found.date_at;
+        assembling_.push_back(entry.job);
+        return true;
+    }
+
+    void reserve(const PendingJob& job) {
+        const Claimant claimant{&job, effective(job.team_priority, job.budget, job.member), false,
+                                false};
+        Judge judge(*this, claimant);
+        const GatheredNodes found =
+            soonest_nodes(view_, sums_, room_, job.shape, closed_, [&](const Run& run) {
+                if (run.state == RunState::leaving || run.state == RunState::completing) {
+                    return view_.now;
+                }
+                if (run.protected_until != kNever && judge.may(run, true)) {
+                    return std::max({view_.now,
+                                     run.kind == RunKind::allocated ? run.protected_until : 0,
+                                     run.others_protected_until});
+                }
+                return end_by_limit(run);
+            });
+        if (found.nodes.empty()) {
+            return;  // no date: nothing that it could be told, nothing that it could keep others
+                     // from
+        }
+        ++reserved_;
+        if (closed_.empty()) {
+            closed_.assign(view_.nodes.size(), false);
+        }
+        for (const NodeIndex n : found.nodes) {
+            closed_[n] = true;
+        }
+        keep_until(found.nodes, std::max(found.date_at, view_.now));
+    }
+
+    // ---- drains (DESIGN 2.8) ----
+
+    void empty_drains() {
+        if (!rules_.drains || !settings_.has(Rule::drain)) {
+            return;
+        }
+        std::vector<std::uint32_t> leavers;
+        for (NodeIndex n = 0; n < view_.nodes.size(); ++n) {
+            if (view_.nodes[n].draining) {
+                leavers.insert(leavers.end(), sums_.runs_on[n].begin(), sums_.runs_on[n].end());
+            }
+        }
+        std::sort(leavers.begin(), leavers.end());
+        leavers.erase(std::unique(leavers.begin(), leavers.end()), leavers.end());
+        for (const std::uint32_t r : leavers) {
+            leave_drain(r);
+        }
+    }
+
+    void leave_drain(std::uint32_t r) {
+        const Run& run = view_.runs[r];
+        if (run.state != RunState::running && run.state != RunState::suspended) {
+            return;
+        }
+        std::int64_t over_at = run.others_protected_until;
+        if (run.kind == RunKind::allocated) {
+            over_at = std::max(over_at, run.protected_until);
+        }
+        if (view_.now < over_at) {
+            return;  // wake_at has it
+        }
+        std::int64_t drained_at = 0;
+        for (const NodeShare& share : run.where) {
+            if (view_.nodes[share.node].draining) {
+                drained_at = std::max(drained_at, view_.nodes[share.node].drain_started_at);
+            }
+        }
+        const std::int64_t last_at =
+            std::max(over_at, drained_at) + settings_.drain_gang_wait_seconds;
+        if (run.where.size() > 1 && run.resumable && run.kind == RunKind::allocated &&
+            view_.now < last_at && settings_.has(Rule::drain_gang_wait) &&
+            could_fit(view_, shape_of(run), true) && is_next_to_run(run)) {
+            if (!move(r)) {
+                wake_at(last_at);
+            }
+            return;
+        }
+        taken_[r] = true;
+        result_.drains.push_back({r, std::nullopt, {}});
+    }
+
+    PendingJob requeued(const Run& run) const {
+        PendingJob job;
+        job.id = run.id;
+        job.budget = run.budget;
+        job.member = run.member;
+        job.shape = shape_of(run);
+        job.weight_milli = run.weight_milli;
+        job.min_runtime_seconds = run.contract_seconds;
+        job.first_submit_at = run.first_submit_at;
+        job.team_priority = run.team_priority;
+        job.resumable = run.resumable;
+        return job;
+    }
+
+    // Whether no allocated job that waits has a better claim: its side's ratio where they part.
+    bool is_next_to_run(const Run& run) const {
+        for (std::uint32_t i = 0; i < view_.pending.size(); ++i) {
+            const PendingJob& job = view_.pending[i];
+            if (job.id == 0 || job.turn_run >= 0 || job.block != StartBlock::none ||
+                job.waits_for != 0 || !is_allocated(job, standings_)) {
+                continue;
+            }
+            const PartingSides sides = parting_sides(standings_, run.budget, job.budget);
+            if (sides.a == kNoId) {
+                if (job.first_submit_at < run.first_submit_at) {
+                    return false;
+                }
+                continue;
+            }
+            const SideStanding& ours = standings_.side(sides.a);
+            const SideStanding& theirs = standings_.side(sides.b);
+            if (compare_ratio(theirs.charge(), theirs.entitlement, ours.charge(),
+                              ours.entitlement) < 0) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    bool move(std::uint32_t r) {
+        const Run& run = view_.runs[r];
+        const PendingJob job = requeued(run);
+        const Claimant claimant{&job, priority_of(run), false, false};
+        std::vector<RoomNode> room = future_;
+        for (const NodeShare& share : run.where) {
+            room[share.node].gpus += share.gpus;
+            room[share.node].cpus += share.cpus;
+            room[share.node].memory_mib += share.memory_mib;
+        }
+        DrainDecision decision;
+        decision.run = r;
+        taken_[r] = true;
+        if (const auto where = place_on_free(view_, room, job.shape)) {
+            decision.move = plan_of(job, *where, false);
+        } else {
+            Judge judge(*this, claimant);
+            const auto candidates = candidates_for(job, judge, false);
+            const auto choice = choose_victims(view_, room, job.shape, candidates);
+            if (!choice) {
+                taken_[r] = false;
+                return false;
+            }
+            decision.move = plan_of(job, choice->where, false);
+            decision.victims = evict(*decision.move, claimant, *choice);
+        }
+        add_future(run);
+        take_room(decision.move->where, true);
+        result_.drains.push_back(std::move(decision));
+        return true;
+    }
+
+    // ---- which classes of jobs could do anything now ----
+
+    bool nothing_left() {
+        if (classes_ == nullptr) {
+            return false;
+        }
+        if (classes_dirty_) {
+            look_for_live_classes();
+        }
+        return live_jobs_ == 0 && !(gangs_wait_ && !somebody_waits_);
+    }
+
+    void look_for_live_classes() {
+        classes_dirty_ = false;
+        live_jobs_ = 0;
+        gangs_wait_ = false;
+        std::int64_t most = 0, most_future = 0, sum = 0;
+        for (NodeIndex n = 0; n < room_.size(); ++n) {
+            if (room_[n].open && room_[n].gpus > 0) {
+                most = std::max(most, room_[n].gpus);
+                sum += room_[n].gpus;
+            }
+            if (future_[n].open) {
+                most_future = std::max(most_future, future_[n].gpus);
+            }
+        }
+        hungry_known_ = false;
+        for (const std::uint32_t c : classes_->filled) {
+            const JobClass& jobs = classes_->all[c];
+            const auto left = static_cast<std::int64_t>(jobs.count()) - visited_[c];
+            live_[c] = left > 0 && is_live(jobs, most, most_future, sum);
+            if (live_[c]) {
+                live_jobs_ += left;
+            }
+        }
+    }
+
+    bool is_live(const JobClass& jobs, std::int64_t most, std::int64_t most_future,
+                 std::int64_t sum) {
+        if (jobs.waits) {
+            return false;
+        }
+        const std::int64_t gpus = jobs.shape.gpus;
+        const bool over_headroom = jobs.allocated && !jobs.lane && is_over_headroom(gpus);
+        if (jobs.runs) {
+            return !jobs.on_demand && jobs.allocated && !over_headroom;
+        }
+        const std::int64_t least = *jobs.contracts.begin();
+        const bool as_free = over_headroom && jobs.resumable;
+        if (over_headroom && !as_free && !jobs.lane) {
+            return false;
+        }
+        const std::int64_t largest_member = jobs.shape.gpus_on(0);
+        if (jobs.gang && jobs.allocated && settings_.max_assemblies > standing_assemblies_ &&
+            rules_.large_jobs) {
+            gangs_wait_ = true;
+            if (jobs.has_turn) {
+                const std::int64_t at =
+                    next_grant_at(view_, standings_, settings_, jobs.budget, available_milli_);
+                if (at <= view_.now) {
+                    return true;
+                }
+                wake_at(at);
+            }
+        }
+        if (largest_member <= most && gpus <= sum &&
+            free_place(jobs.shape, jobs.allocated && !as_free ? view_.now + least : 0)) {
+            return true;
+        }
+        if (!jobs.allocated || !jobs.plannable || as_free) {
+            return false;
+        }
+        if (largest_member <= most_future) {
+            return true;
+        }
+        if (jobs.lane) {
+            return !sums_.takeable.empty();
+        }
+        return could_plan(jobs, least);
+    }
+
+    // Whether what the shortest contract of the class might take would make room enough.
+    bool could_plan(const JobClass& jobs, std::int64_t least) {
+        if (!settings_.has(Rule::contract)) {
+            return true;
+        }
+        if (sums_.takeable.empty()) {
+            return false;
+        }
+        const bool simple = by_budget_alone(false);
+        if (simple) {
+            const ClaimantKey key{jobs.shape,        jobs.budget,          0,
+                                  jobs.weight_milli, TeamPriority::normal, false};
+            const auto refused = refusals_.find(key);
+            if (refused != refusals_.end() && refused->second.contract_seconds <= least) {
+                return false;
+            }
+        }
+        PendingJob probe;
+        probe.budget = jobs.budget;
+        probe.shape = jobs.shape;
+        probe.weight_milli = jobs.weight_milli;
+        probe.min_runtime_seconds = std::max<std::int64_t>(least, 1);
+        const Claimant claimant{&probe, TeamPriority::normal, false, false};
+        Judge judge(*this, claimant);
+        potential_.assign(room_.size(), 0);
+        bool any = false;
+        for (const std::uint32_t r : sums_.takeable) {
+            const Run& run = view_.runs[r];
+            if (taken_[r] || !((!simple && run.budget == jobs.budget) || judge.may(run, false))) {
+                continue;
+            }
+            any = true;
+            for (const NodeShare& share : run.where) {
+                potential_[share.node] += share.gpus;
+            }
+        }
+        if (!any) {
+            return false;
+        }
+        const std::int64_t need = jobs.shape.gpus_on(jobs.shape.nodes - 1);
+        const std::int64_t contract_end = view_.now + least;
+        std::uint32_t nodes = 0;
+        for (NodeIndex n = 0; n < room_.size(); ++n) {
+            if (future_[n].gpus + potential_[n] >= need && future_[n].plannable &&
+                future_[n].until >= contract_end &&
+                node_suits(view_, jobs.shape, n, jobs.shape.nodes - 1) &&
+                ++nodes == jobs.shape.nodes) {
+                return true;
+            }
+        }
+        return false;
+    }
+
     const ClusterView& view_;
-    const std::vector<RankedEntry>& ranking_;
-    Standings standings_;  // grows by what this pass starts and plans
+    const PassSums& sums_;
+    const JobClasses* classes_;
+    RankSource& ranking_;
+    RaiseRights& rights_;
+    Standings& standings_;  // collects what this pass starts and plans
     const Settings& settings_;
     const PassRules rules_;
-    ExpressLane lane_;
-    const std::vector<bool> may_raise_;
-    const std::int64_t allowed_protected_;
-    std::int64_t available_milli_ = 0;
-    std::int64_t protected_gpus_ = 0;
+    std::optional<ExpressLane> lane_;
+    const std::int64_t available_milli_;
+    std::int64_t protected_gpus_;
     std::int64_t evictions_;
-    std::vector<RoomNode> empty_;   // held by no run, whatever plans say
-    std::vector<RoomNode> room_;    // the same less what standing plans will take
-    std::vector<RoomNode> future_;  // when all that leave have left
-    std::vector<std::uint32_t> taken_;
-    std::unordered_map<JobShape, bool, ShapeHash> no_free_place_;
-    std::unordered_map<ClaimantKey, Refusal, ClaimantKeyHash> refusals_;
-    std::uint64_t version_ = 0;
-    std::uint64_t refusals_version_ = 0;
+    std::vector<RoomNode> empty_, room_, future_;
+    std::vector<bool> taken_;   // by run: leaves or turns by a decision of this pass
+    std::vector<bool> passed_;  // by run: its job waits for its turn, and was passed
+    std::vector<std::uint32_t> done_, assembling_;  // jobs
+    std::int64_t standing_assemblies_ = 0, reserved_ = 0;
+    std::vector<bool> closed_;  // nodes that are reserved
+    bool somebody_waits_ = false;
+    std::unordered_map<JobShape, std::int64_t, ShapeHash> no_free_place_;  // by contract end
+    std::unordered_map<ClaimantKey, Refused, ClaimantKeyHash> refusals_;
+    std::vector<std::uint8_t> judged_;
+    JobVerdict no_verdict_;
+    // Of a pass that looks at the head only:
+    std::vector<std::int64_t> visited_;
+    std::vector<bool> live_;
+    std::vector<std::int64_t> potential_;
+    std::int64_t live_jobs_ = 0;
+    bool classes_dirty_ = false, gangs_wait_ = false, hungry_known_ = false;
     PassResult result_;
 };
 
@@ -504,6 +1283,10 @@ std::string_view to_text(WaitReason reason) noexcept {
             return "express-cap";
         case WaitReason::preemption_limit:
             return "preemption-limit";
+        case WaitReason::kept_nodes:
+            return "kept-nodes";
+        case WaitReason::assembling:
+            return "assembling";
     }
     return "unknown";
 }
@@ -546,7 +1329,17 @@ void mark_impossible(ClusterView& view) {
 
 PassResult run_pass(const ClusterView& view, const std::vector<RankedEntry>& ranking,
                     const Standings& standings, const Settings& settings, const PassRules& rules) {
-    return Pass(view, ranking, standings, settings, rules).run();
+    const PassSums sums = sums_of(view, settings, rules.one_plan_per_node);
+    VectorSource source(ranking);
+    KnownRights rights(members_that_may_raise(view, standings, settings, RunKind::allocated));
+    Standings working = standings;
+    return Pass(view, sums, nullptr, source, rights, working, settings, rules).run();
+}
+
+PassResult run_head_pass(const ClusterView& view, const PassSums& sums, const JobClasses& classes,
+                         RankSource& ranking, RaiseRights& rights, Standings& standings,
+                         const Settings& settings, const PassRules& rules) {
+    return Pass(view, sums, &classes, ranking, rights, standings, settings, rules).run();
 }
 
 std::int64_t grace_seconds(const Run& run, const Settings& settings) noexcept {

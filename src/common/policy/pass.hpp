@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,8 @@ enum class WaitReason : std::uint8_t {
     headroom,           // only MaxProtectedFraction is in the way
     express_cap,        // an ordinary job for this run: a cap of the lane is reached
     preemption_limit,   // MaxPreemptionsPerHour
+    kept_nodes,         // there is room, on nodes that are kept for a large job
+    assembling,         // its nodes are being gathered
 };
 
 std::string_view to_text(WaitReason reason) noexcept;  // "starting", "idle-gpus", …
@@ -68,16 +71,41 @@ struct JobVerdict {
     std::int64_t next_change_at = kNever;  // when contracts alone could change it
 };
 
+// A run that leaves a node in contract drain (DESIGN 2.8).
+struct DrainDecision {
+    std::uint32_t run = 0;  // index into ClusterView::runs
+    // Of a gang that moves: where its job starts again, and who else leaves for that.
+    std::optional<Plan> move;
+    std::vector<VictimDecision> victims;
+};
+
+struct AssemblyDecision {
+    std::uint32_t job = 0;
+    Assembly assembly;     // new, or with other nodes than the one that stands
+    bool granted = false;  // new: it is a grant
+};
+
 struct PassRules {
     bool one_plan_per_node = false;  // Slurm can keep a node for one claimant only
+    bool large_jobs = true;          // reservations and assemblies
+    bool drains = true;
 };
 
 struct PassResult {
     std::vector<StartDecision> starts;
     std::vector<PlanDecision> plans;   // new ones
     std::vector<std::uint32_t> turns;  // indices into runs: turn allocated in place
-    std::vector<JobVerdict> verdicts;  // by index into pending
-    std::int64_t wake_at = kNever;     // the next contract end
+    std::vector<DrainDecision> drains;
+    std::vector<AssemblyDecision> assemblies;
+    std::vector<JobId> dropped_assemblies;  // their claimants no longer fit
+    std::vector<std::uint32_t> turns_come;  // indices into pending: their turn for an assembly
+    std::vector<JobVerdict> verdicts;       // by index into pending
+    std::int64_t wake_at = kNever;          // the next contract end or other known instant
+
+    bool decides() const noexcept {
+        return !starts.empty() || !plans.empty() || !turns.empty() || !drains.empty() ||
+               !assemblies.empty() || !dropped_assemblies.empty() || !turns_come.empty();
+    }
 };
 
 // Whether the nodes of its set could hold the shape if they were empty; `usable_only` leaves out
@@ -90,6 +118,23 @@ void mark_impossible(ClusterView& view);
 PassResult run_pass(const ClusterView& view, const std::vector<RankedEntry>& ranking,
                     const Standings& standings, const Settings& settings,
                     const PassRules& rules = {});
+
+struct PassSums;
+struct JobClasses;
+
+// Whether urgent and high count for a member (DESIGN 2.4, RaisedShare).
+class RaiseRights {
+  public:
+    virtual ~RaiseRights() = default;
+    virtual bool may_raise(MemberId member) = 0;
+};
+
+// The same for a host that keeps the sums from pass to pass: it takes the queue job by job and
+// stops where no other job can start or plan. Verdicts are not given. `standings` collects what the
+// pass places (Standings::place).
+PassResult run_head_pass(const ClusterView& view, const PassSums& sums, const JobClasses& classes,
+                         RankSource& ranking, RaiseRights& rights, Standings& standings,
+                         const Settings& settings, const PassRules& rules = {});
 
 // How long victims of each class are given (DESIGN 2.5).
 std::int64_t grace_seconds(const Run& run, const Settings& settings) noexcept;

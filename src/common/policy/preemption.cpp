@@ -150,8 +150,8 @@ bool has_right(const Claimant& claimant, const Victim& victim, bool victim_is_ga
     if (sides.a != kNoId) {
         const SideStanding& ours = standings.side(sides.a);
         const SideStanding& theirs = standings.side(sides.b);
-        return compare_ratio(ours.charge(), ours.entitlement, theirs.charge(),
-                             theirs.entitlement) < 0;
+        return compare_ratio(ours.charge(), ours.entitlement, theirs.charge(), theirs.entitlement) <
+               0;
     }
     return claimant.priority > victim.priority ||
            (claimant.priority == victim.priority && !victim_is_gang);

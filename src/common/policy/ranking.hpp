@@ -31,6 +31,13 @@ struct RankedEntry {
     UInt128 tag_entitlement = 0;
 };
 
+// The ranked queue job by job.
+class RankSource {
+  public:
+    virtual ~RankSource() = default;
+    virtual bool next(RankedEntry& entry) = 0;  // false: that was all
+};
+
 // All pending jobs, best first. `standings` must hold the commitments of runs and plans.
 std::vector<RankedEntry> rank_queue(const ClusterView& view, const Standings& standings,
                                     const Settings& settings);

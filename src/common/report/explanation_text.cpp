@@ -131,6 +131,10 @@ std::string wait_reason_text(WaitReason reason) {
             return "a cap of the express lane is reached";
         case WaitReason::preemption_limit:
             return "MaxPreemptionsPerHour is reached";
+        case WaitReason::kept_nodes:
+            return "there is room on nodes that are kept for a large job, which it would hold up";
+        case WaitReason::assembling:
+            return "its nodes are being gathered as the contracts on them end";
     }
     return "unknown";
 }
@@ -147,6 +151,8 @@ std::string take_reason_text(TakeReason reason) {
             return "its team priority is lower";
         case TakeReason::express:
             return "by the express lane";
+        case TakeReason::assembly:
+            return "by the right that was granted with an assembly";
         case TakeReason::claimant_is_free:
             return "free work takes nothing";
         case TakeReason::under_contract:
