@@ -36,7 +36,9 @@ struct SimJob {
     RunKind kind = RunKind::unallocated;
     std::int64_t protected_until = 0;        // kNever while suspended inside its contract
     std::int64_t contract_left_seconds = 0;  // of a suspended run
-    std::int64_t charged_until = 0;  // of a run that is over: less than now where refunded
+    std::int64_t segment_at = 0;     // since when it has been what it is: free, allocated, resumed
+    std::int64_t charged_until = 0;  // of a run that is over or suspended: less than its end where
+                                     // refunded
     bool suspended = false;
     TeamPriority team_priority = TeamPriority::normal;
 };
@@ -94,11 +96,11 @@ class Scheduler {
 
     // Told in the order in which it happens. A requeued job is submitted() again.
     virtual void submitted(JobIndex job) = 0;
-    virtual void left_queue(JobIndex job) = 0;       // cancelled while pending
+    virtual void left_queue(JobIndex job) = 0;  // cancelled while pending
     // Its GPUs are free again. Its state is the new one, the rest still that of the run; a requeued
     // one is submitted() next.
     virtual void run_over(JobIndex job) = 0;
-    virtual void changed(JobIndex job) = 0;          // suspended, resumed, another team priority
+    virtual void changed(JobIndex job) = 0;             // suspended, resumed, another team priority
     virtual void node_changed(std::uint32_t node) = 0;  // drained, failed, back
     virtual void event(const WorkloadEvent& event) = 0;  // set_shares, add_budget, restart
 
