@@ -9,6 +9,7 @@
 #include "sim/cluster_file.hpp"
 #include "sim/mistakes.hpp"
 #include "sim/workload_file.hpp"
+#include "sim/workload_reading.hpp"
 
 namespace tranche::sim {
 namespace {
@@ -46,6 +47,7 @@ void read_instant(ObjectReader& reader, const Json& json, WorkloadEvent& event,
     reader.require("at");
     if (!json.at("at").is_text()) {
         event.at = reader.integer("at", 0, kLongestTimeSpanSeconds).value_or(0);
+        event.at += zero_at && event.at < kEpochFrom ? *zero_at : 0;
         return;
     }
     const auto at = parse_instant(reader.text("at").value_or(""), zero_at);

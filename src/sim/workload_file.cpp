@@ -143,7 +143,7 @@ Result<std::int64_t> parse_instant(std::string_view text, std::optional<std::int
                          " is an instant of the calendar, and the jobs' times are plain seconds; "
                          "seconds or 30d would be right"};
         }
-        return *at - *zero_at;
+        return *at;
     }
     const auto seconds = parse_seconds(text);
     if (!seconds || *seconds < 0 || *seconds > kLongestTimeSpanSeconds) {
@@ -151,7 +151,8 @@ Result<std::int64_t> parse_instant(std::string_view text, std::optional<std::int
                      " is no instant; seconds, 30d, 1-12:00:00 or 2024-05-01T12:30:00 would be "
                      "right"};
     }
-    return *seconds;
+    const bool counts_from_zero = zero_at && *seconds < kEpochFrom;
+    return counts_from_zero ? *zero_at + *seconds : *seconds;
 }
 
 Status check_fits(const ReadWorkload& workload, const SimCluster& cluster) {

@@ -68,8 +68,8 @@ Result<ReadWorkload> read_workload(std::string_view text, const std::string& fil
 // Leaves out jobs that are submitted at that instant or later; a note says how many.
 void leave_out_from(ReadWorkload& workload, std::int64_t until);
 
-// An instant that a user writes: seconds of the workload, a time span (2d, 1-00:00:00), or, where
-// the workload has a calendar, an ISO 8601 text.
+// An instant that a user writes: seconds of the workload or a time span (2d, 1-00:00:00), which
+// count from `zero_at` where there is one, and there also an ISO 8601 text.
 Result<std::int64_t> parse_instant(std::string_view text, std::optional<std::int64_t> zero_at);
 
 // The same of a duration: seconds or a time span.

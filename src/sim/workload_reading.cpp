@@ -14,8 +14,6 @@
 namespace tranche::sim {
 namespace {
 
-// A submission later than that is in seconds since 1970.
-constexpr std::int64_t kEpochFrom = std::int64_t{10} * 365 * 86400;
 constexpr std::int64_t kLongestSpan = std::int64_t{20} * 366 * 86400;  // of a workload
 
 }  // namespace
@@ -237,10 +235,7 @@ Result<ReadWorkload> Gathering::finish() {
     if (calendar_times != 0 || first >= kEpochFrom) {
         const std::int64_t zero = first - ((first % 86400) + 86400) % 86400;
         read.zero_at = zero;
-        for (WorkloadJob& job : jobs) {
-            job.submit_at -= zero;
-        }
-        read.notes.push_back("second 0 is " + format_calendar(zero) + " UTC");
+        read.notes.push_back("times are UTC; plain seconds count from " + format_calendar(zero));
     }
     const auto note = [&](std::size_t count, const char* one, const char* many) {
         if (count != 0) {

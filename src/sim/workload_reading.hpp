@@ -16,6 +16,8 @@ namespace tranche::sim {
 
 inline constexpr std::int64_t kMostGpus = 1'000'000;  // of one job
 inline constexpr std::int64_t kMostNodes = 100'000;
+// Seconds from there on are since 1970.
+inline constexpr std::int64_t kEpochFrom = std::int64_t{10} * 365 * 86400;
 inline constexpr std::size_t kMostJobs = 20'000'000;
 
 // Lines of a text without their ends; CR LF counts as one.
