@@ -102,7 +102,7 @@ std::string axis_text(std::int64_t at, std::int64_t step) {
                          : clock_text(of_day);
     }
     if (at < kDatesFrom) {
-        return day == 0 && step < kDay ? "0:00" : "day " + std::to_string(day);
+        return day == 0 && step < kDay ? "00:00" : "day " + std::to_string(day);
     }
     const Date date = date_of(day);
     return written("%02d-%02d", date.month, date.day);

@@ -230,8 +230,8 @@ class RandomRecord {
         }
         std::vector<JobIndex> wait;
         for (const JobIndex job : std::exchange(queue_, {})) {
-            if (!start(job, now)) {
-                if (random(64) == 0) {
+            if (wait.size() > 20 || !start(job, now)) {
+                if (wait.size() < 20 && random(4) == 0 && now % 1800 == 0) {
                     preempt(job, now);
                 }
                 wait.push_back(job);
