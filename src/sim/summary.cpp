@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 #include <map>
 #include <string_view>
 
@@ -99,6 +100,24 @@ std::int64_t wait_of(const SimRecord& record, const JobRecord& job) {
     return std::max<std::int64_t>(0, until - job.submitted_at);
 }
 
+constexpr std::string_view kDefinedClasses[] = {"all", "debug", "small", "large"};
+
+bool is_defined(const std::string& wait_class) {
+    return std::find(std::begin(kDefinedClasses), std::end(kDefinedClasses), wait_class) !=
+           std::end(kDefinedClasses);
+}
+
+bool is_of(const JobRecord& job, std::string_view wait_class, std::int64_t cluster_gpus) {
+    const bool debug = job.fits_lane || job.job.wait_class == "debug";
+    if (wait_class == "all" || job.job.wait_class == wait_class) {
+        return true;
+    }
+    return wait_class == "debug"   ? debug
+           : wait_class == "small" ? job.job.gpus <= 8 && !debug
+           : wait_class == "large" ? 4 * job.job.gpus >= cluster_gpus
+                                   : false;
+}
+
 // Upper ends of the sizes: 1, 2-4, 5-8, 9-16, …
 std::size_t size_index(std::int64_t gpus) {
     std::size_t index = 0;
@@ -159,27 +178,22 @@ double gpu_hours(std::int64_t gpu_seconds) {
 }
 
 void summarize_waits(const SimRecord& record, Summary& out) {
-    std::vector<std::int64_t> all, debug, small, large;
+    const std::int64_t cluster_gpus = record.cluster.gpus();
+    std::vector<std::vector<std::int64_t>> defined(std::size(kDefinedClasses));
     WaitLists classes, budgets;
     std::map<std::size_t, std::vector<std::int64_t>> sizes;
-    const std::int64_t cluster_gpus = record.cluster.gpus();
     for (const JobRecord& job : record.jobs) {
         if (!waited(job)) {
             continue;
         }
         const std::int64_t wait = wait_of(record, job);
         const std::string& named = job.job.wait_class;
-        all.push_back(wait);
-        if (job.fits_lane || named == "debug") {
-            debug.push_back(wait);
-        } else if (job.job.gpus <= 8 || named == "small") {
-            small.push_back(wait);
+        for (std::size_t i = 0; i < defined.size(); ++i) {
+            if (is_of(job, kDefinedClasses[i], cluster_gpus)) {
+                defined[i].push_back(wait);
+            }
         }
-        if (4 * job.job.gpus >= cluster_gpus || named == "large") {
-            large.push_back(wait);
-        }
-        if (!named.empty() && named != "all" && named != "debug" && named != "small" &&
-            named != "large") {
+        if (!named.empty() && !is_defined(named)) {
             classes[named].push_back(wait);
         }
         sizes[size_index(job.job.gpus)].push_back(wait);
@@ -188,10 +202,9 @@ void summarize_waits(const SimRecord& record, Summary& out) {
         }
     }
     WaitSummaries summaries;
-    out.waits.push_back({"all", summaries.of(all, true)});
-    out.waits.push_back({"debug", summaries.of(debug, true)});
-    out.waits.push_back({"small", summaries.of(small, true)});
-    out.waits.push_back({"large", summaries.of(large, true)});
+    for (std::size_t i = 0; i < defined.size(); ++i) {
+        out.waits.push_back({std::string(kDefinedClasses[i]), summaries.of(defined[i], true)});
+    }
     for (auto& [name, waits] : classes) {
         out.waits.push_back({name, summaries.of(waits, true)});
     }
@@ -388,6 +401,18 @@ std::optional<std::int64_t> percentile(std::span<const std::int64_t> sorted, int
         return std::nullopt;
     }
     return sorted[rank_of(sorted.size(), percent)];
+}
+
+std::vector<std::int64_t> sorted_waits(const SimRecord& record, const std::string& wait_class) {
+    std::vector<std::int64_t> out;
+    const std::int64_t cluster_gpus = record.cluster.gpus();
+    for (const JobRecord& job : record.jobs) {
+        if (waited(job) && is_of(job, wait_class, cluster_gpus)) {
+            out.push_back(wait_of(record, job));
+        }
+    }
+    std::sort(out.begin(), out.end());
+    return out;
 }
 
 Summary summarize(const SimRecord& record) {

@@ -123,6 +123,9 @@ Json comparison_to_json(std::span<const SimRecord* const> records,
 std::string comparison_text(std::span<const SimRecord* const> records,
                             const SummaryOptions& options = {});
 
+// Waits of one class of Summary::waits, in seconds, sorted.
+std::vector<std::int64_t> sorted_waits(const SimRecord& record, const std::string& wait_class);
+
 // Nearest rank: the smallest of `sorted` that at least that share of them do not exceed;
 // nullopt of nothing.
 std::optional<std::int64_t> percentile(std::span<const std::int64_t> sorted, int percent);
