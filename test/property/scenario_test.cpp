@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The scenario files, and what must hold in any of them, after every pass and for every
 // preemption.
+#include "sim/scenario.hpp"
+
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -9,18 +11,25 @@
 #include <set>
 #include <sstream>
 
-#include "property/scenario_run.hpp"
+#include "common/policy/pass.hpp"
+#include "common/wire/json.hpp"
+#include "sim/budget_scheduler.hpp"
+#include "sim/record_checks.hpp"
 
 namespace tranche::test {
 namespace {
 
-Json read_scenario(const std::filesystem::path& path) {
+sim::Scenario scenario_of(const std::string& text, const std::string& name) {
+    auto scenario = sim::read_scenario(text, name);
+    EXPECT_TRUE(scenario.ok()) << scenario.error();
+    return scenario.ok() ? std::move(*scenario) : sim::Scenario{};
+}
+
+sim::Scenario read_file(const std::filesystem::path& path) {
     std::ifstream file(path);
     std::stringstream text;
     text << file.rdbuf();
-    auto json = parse_json(text.str(), path.string());
-    EXPECT_TRUE(json.ok()) << json.error();
-    return *json;
+    return scenario_of(text.str(), path.filename().string());
 }
 
 std::vector<std::filesystem::path> scenario_files() {
@@ -84,12 +93,17 @@ void check_pass(const ClusterView& view, const PassResult& result) {
 class Scenario : public testing::TestWithParam<std::filesystem::path> {};
 
 TEST_P(Scenario, holds) {
-    ScenarioRun run(read_scenario(GetParam()));
-    run.on_pass = [](const ClusterView& view, const Standings&, const PassResult& result) {
-        check_pass(view, result);
-    };
-    for (const std::string& failure : run.run()) {
+    const sim::Scenario scenario = read_file(GetParam());
+    EXPECT_EQ(scenario.name, GetParam().stem().string());
+    const auto outcome = sim::check_scenario(scenario, [](sim::BudgetScheduler& scheduler) {
+        scheduler.on_pass = [](const ClusterView& view, const Standings&,
+                               const PassResult& result) { check_pass(view, result); };
+    });
+    for (const std::string& failure : outcome.failures) {
         ADD_FAILURE() << failure;
+    }
+    for (const std::string& violation : sim::check_invariants(outcome.record).violations) {
+        ADD_FAILURE() << violation;
     }
 }
 
@@ -98,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(Files, Scenario, testing::ValuesIn(scenario_files()),
 
 // A random week of six budgets on three levels, two users each, with gangs, free work, sessions
 // and debug jobs.
-Json random_week(std::uint32_t seed, bool lane) {
+sim::Scenario random_week(std::uint32_t seed, bool lane) {
     std::mt19937 random(seed);
     const auto pick = [&](int from, int to) {
         return std::uniform_int_distribution<int>(from, to)(random);
@@ -146,20 +160,49 @@ Json random_week(std::uint32_t seed, bool lane) {
     scenario.set("jobs", jobs);
     scenario.set("until", 7 * 86400);
     scenario.set("expect", Json::array());
-    return scenario;
+    return scenario_of(scenario.compact(), "random week " + std::to_string(seed));
 }
 
 class RandomWeek : public testing::TestWithParam<int> {};
 
 TEST_P(RandomWeek, no_pass_breaks_a_promise) {
-    ScenarioRun run(random_week(static_cast<std::uint32_t>(GetParam()), true));
-    run.on_pass = [](const ClusterView& view, const Standings&, const PassResult& result) {
-        check_pass(view, result);
+    const auto outcome = sim::check_scenario(
+        random_week(static_cast<std::uint32_t>(GetParam()), true),
+        [](sim::BudgetScheduler& scheduler) {
+            scheduler.on_pass = [](const ClusterView& view, const Standings&,
+                                   const PassResult& result) { check_pass(view, result); };
+        });
+    EXPECT_GT(outcome.record.preemptions.size(), 20U) << "the workload is to be contended";
+    for (const sim::PreemptionEvent& event : outcome.record.preemptions) {
+        EXPECT_FALSE(event.inside_contract);
+        EXPECT_NE(event.outcome, sim::PreemptionOutcome::wasted);
+    }
+    for (const std::string& violation : sim::check_invariants(outcome.record).violations) {
+        ADD_FAILURE() << violation;
+    }
+}
+
+// The controller forgets everything but its ledger, in the middle of each half-day.
+TEST_P(RandomWeek, a_restart_changes_nothing) {
+    // An event that changes nothing, so that both have passes at the same instants.
+    const auto run_with = [](sim::EventKind kind) {
+        sim::Scenario scenario = random_week(static_cast<std::uint32_t>(GetParam()), true);
+        for (std::int64_t at = 21600; at < scenario.until; at += 43200) {
+            sim::WorkloadEvent event;
+            event.at = at;
+            event.kind = kind;
+            event.nodes = {"n1"};
+            scenario.workload.events.push_back(event);
+        }
+        return sim::check_scenario(scenario).record;
     };
-    EXPECT_TRUE(run.run().empty());
-    EXPECT_GT(run.taken().size(), 20U) << "the workload is to be contended";
-    for (const Taken& taken : run.taken()) {
-        EXPECT_FALSE(taken.inside_contract);
+    const sim::SimRecord before = run_with(sim::EventKind::node_up);
+    const sim::SimRecord after = run_with(sim::EventKind::restart);
+    ASSERT_EQ(before.jobs.size(), after.jobs.size());
+    for (std::size_t j = 0; j < before.jobs.size(); ++j) {
+        ASSERT_EQ(before.jobs[j].first_start_at, after.jobs[j].first_start_at)
+            << before.jobs[j].job.id;
+        ASSERT_EQ(before.jobs[j].ended_at, after.jobs[j].ended_at) << before.jobs[j].job.id;
     }
 }
 
@@ -167,10 +210,10 @@ TEST_P(RandomWeek, no_pass_breaks_a_promise) {
 // at the same instant the victim may not take back, and in a chain of preemptions of one instant
 // each further victim's side is larger still.
 TEST_P(RandomWeek, a_victim_does_not_take_back) {
-    ScenarioRun run(random_week(static_cast<std::uint32_t>(GetParam()), false));
-    run.on_pass = [](const ClusterView& view, const Standings& before, const PassResult& result) {
+    const auto look = [](const ClusterView& view, const Standings& before,
+                         const PassResult& result) {
         Standings after = before;
-        const Settings settings = scenario_settings(Json::object());
+        const Settings settings = sim::scenario_defaults();
         for (const PlanDecision& plan : result.plans) {
             after.commit(plan.plan.budget, plan.plan.member, plan.plan.weight_milli,
                          plan.plan.commitment_seconds);
@@ -210,8 +253,10 @@ TEST_P(RandomWeek, a_victim_does_not_take_back) {
             }
         }
     };
-    run.run();
-    EXPECT_FALSE(run.taken().empty());
+    const auto outcome =
+        sim::check_scenario(random_week(static_cast<std::uint32_t>(GetParam()), false),
+                            [&look](sim::BudgetScheduler& scheduler) { scheduler.on_pass = look; });
+    EXPECT_FALSE(outcome.record.preemptions.empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomWeek, testing::Range(1, 7));
