@@ -122,8 +122,8 @@ void leave_out_from(ReadWorkload& workload, std::int64_t until) {
         workload.jobs.erase(first, workload.jobs.end());
         workload.origins.resize(kept);
         workload.notes.push_back(std::to_string(left) +
-                                 (left == 1 ? " job of after the end is left out"
-                                            : " jobs of after the end are left out"));
+                                 (left == 1 ? " job is submitted after the end and left out"
+                                            : " jobs are submitted after the end and left out"));
     }
 }
 

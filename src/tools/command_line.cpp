@@ -15,6 +15,16 @@ constexpr int kFirstLongOnly = 256;
 
 }  // namespace
 
+std::vector<std::string> CommandLine::values(std::string_view name) const {
+    std::vector<std::string> list;
+    for (const auto& each : given) {
+        if (each.first == name) {
+            list.push_back(each.second);
+        }
+    }
+    return list;
+}
+
 std::vector<OptionRow> common_options() {
     return {{'\0', "help", nullptr, "print this and exit"},
             {'\0', "usage", nullptr, "print the forms of the command and exit"},
@@ -64,7 +74,9 @@ Result<CommandLine> parse_command_line(const CommandTable& table, int count, cha
                 return code == kFirstLongOnly + index ||
                        (each.letter != '\0' && code == each.letter);
             });
-        line.options[row->name] = optarg != nullptr && row->value != nullptr ? optarg : "";
+        const std::string value = optarg != nullptr && row->value != nullptr ? optarg : "";
+        line.options[row->name] = value;
+        line.given.emplace_back(row->name, value);
     }
     for (int i = optind; i < count; ++i) {
         line.words.emplace_back(arguments[i]);

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/result.hpp"
@@ -31,6 +32,7 @@ struct CommandTable {
 
 struct CommandLine {
     std::map<std::string, std::string, std::less<>> options;  // by long name; the last one wins
+    std::vector<std::pair<std::string, std::string>> given;   // all of them, as they came
     std::vector<std::string> words;
 
     bool has(std::string_view name) const { return options.find(name) != options.end(); }
@@ -38,6 +40,8 @@ struct CommandLine {
         const auto it = options.find(name);
         return it == options.end() ? std::string() : it->second;
     }
+    // Of an option that may be given more than once.
+    std::vector<std::string> values(std::string_view name) const;
 };
 
 // --help --usage --version --json -P -n -M.

@@ -16,13 +16,13 @@ fail() {
 
 # Debian packages: to build, to run a cluster, and for the options that need more.
 packages_build=(build-essential autoconf automake libtool pkg-config dpkg-dev libmunge-dev
-    libjansson-dev libsqlite3-dev libhwloc-dev libgtest-dev libslurm-dev)
+    libjansson-dev libsqlite3-dev zlib1g-dev libhwloc-dev libgtest-dev libslurm-dev)
 packages_cluster=(slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge iproute2 procps
     util-linux)
 packages_slurmdbd=(slurmdbd slurm-wlm-mysql-plugin mariadb-server)
 packages_faketime=(libfaketime)
 packages_tests=(python3 python3-pytest clang clang-format clang-tidy libclang-rt-dev
-    libbenchmark-dev)
+    libbenchmark-dev chromium fonts-dejavu-core)
 
 # setup_packages NAME...: installs the packages that are missing.
 setup_packages() {

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A large file that a user names, mapped into memory; unpacked where gzip packed it.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "common/base/result.hpp"
+
+namespace tranche {
+
+inline constexpr std::size_t kLongestInput = std::size_t{8} << 30U;  // bytes, unpacked
+
+class InputFile {
+  public:
+    // "-" is standard input; pipes are read whole.
+    static Result<InputFile> open(const std::string& name, std::size_t longest = kLongestInput);
+
+    InputFile(InputFile&& other) noexcept;
+    InputFile& operator=(InputFile&& other) noexcept;
+    ~InputFile();
+
+    // Valid as long as this is.
+    std::string_view text() const noexcept {
+        return mapped_ != nullptr ? std::string_view(mapped_, mapped_size_) : read_;
+    }
+
+  private:
+    InputFile() = default;
+
+    const char* mapped_ = nullptr;
+    std::size_t mapped_size_ = 0;
+    std::string read_;
+};
+
+}  // namespace tranche

@@ -1,0 +1,507 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Replays jobs on a simulated cluster under Tranche's policy and others.
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+
+#include "common/base/quoted.hpp"
+#include "sim/budget_scheduler.hpp"
+#include "sim/decision_trace.hpp"
+#include "sim/report_html.hpp"
+#include "sim/scenario.hpp"
+#include "sim/simulation.hpp"
+#include "sim/summary.hpp"
+#include "sim/timeline_svg.hpp"
+#include "tools/command.hpp"
+#include "tools/input_file.hpp"
+#include "tools/output_file.hpp"
+#include "tools/parallel.hpp"
+#include "tools/replay_inputs.hpp"
+#include "tools/replay_progress.hpp"
+#include "tools/sreplay_options.hpp"
+#include "tools/table.hpp"
+
+namespace tranche {
+namespace {
+
+using sim::SimRecord;
+
+// Several lines, each with the command's name in front.
+int complain_lines(const std::string& text, int code) {
+    for (std::size_t begin = 0; begin <= text.size();) {
+        const std::size_t end = std::min(text.find('\n', begin), text.size());
+        complain(sreplay_table(), text.substr(begin, end - begin), code);
+        begin = end + 1;
+    }
+    return code;
+}
+
+void warn(const std::vector<std::string>& notes) {
+    for (const std::string& note : notes) {
+        if (note.starts_with("warning: ")) {
+            complain(sreplay_table(), note, kDone);
+        }
+    }
+}
+
+std::unique_ptr<sim::Scheduler> make_scheduler(const std::string& policy,
+                                               const sim::Simulation& simulation,
+                                               const Settings& settings, const BudgetTree& tree) {
+    (void)policy;
+    return std::make_unique<sim::BudgetScheduler>(simulation.state(), settings, tree,
+                                                  simulation.past(), simulation.begin_at());
+}
+
+// One simulation: a policy with its settings.
+struct Replay {
+    std::string policy;
+    Settings settings;
+};
+
+SimRecord simulate(const Replay& replay, const ReplayInputs& inputs, sim::Workload workload,
+                   bool slots, ReplayProgress& progress) {
+    const auto begin = std::chrono::steady_clock::now();
+    sim::SimOptions options;
+    options.until = inputs.until;
+    options.slots = slots;
+    sim::Simulation simulation(inputs.cluster, replay.settings, inputs.tree, std::move(workload),
+                               options);
+    const auto scheduler = make_scheduler(replay.policy, simulation, replay.settings, inputs.tree);
+    SimRecord record;
+    if (progress.is_shown()) {
+        WatchedScheduler watched(*scheduler, progress);
+        record = simulation.run(watched);
+    } else {
+        record = simulation.run(*scheduler);
+    }
+    record.policy = replay.policy;
+    record.notes.insert(record.notes.begin(), inputs.notes.begin(), inputs.notes.end());
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    record.wall_seconds = took.count();
+    return record;
+}
+
+std::string number_text(const Json& value) {
+    return value.is_text() ? value.as_text() : value.is_null() ? std::string() : value.compact();
+}
+
+// "wait_seconds.all.p50" and its value, for each number of a document.
+void flatten(const Json& json, const std::string& path,
+             std::vector<std::vector<std::string>>& rows) {
+    if (json.is_object()) {
+        for (const std::string& key : json.keys()) {
+            flatten(json.at(key.c_str()), path.empty() ? key : path + "." + key, rows);
+        }
+    } else if (json.is_array()) {
+        for (std::size_t i = 0; i < json.size(); ++i) {
+            const Json entry = json.at(i);
+            const Json name = entry.at("name");
+            flatten(entry, path + "." + (name.is_text() ? name.as_text() : std::to_string(i)),
+                    rows);
+        }
+    } else {
+        rows.push_back({path, number_text(json)});
+    }
+}
+
+int print_parsable(const Json& json, const TableStyle& style) {
+    std::vector<std::vector<std::string>> rows;
+    flatten(json, "", rows);
+    return print_answer(table_text({{"KEY"}, {"VALUE"}}, rows, style));
+}
+
+// The key is always there, so that the same input gives the same bytes and readers find it.
+Json with_wall_seconds(Json json, bool timing) {
+    if (!timing && json.is_object()) {
+        json.set("wall_seconds", Json());
+    }
+    return json;
+}
+
+Status check_outputs(const ReplayCommand& command) {
+    for (const std::string& name : {command.svg_file, command.html_file, command.trace_file}) {
+        if (!name.empty()) {
+            if (const Status status = check_writable(name); !status.ok()) {
+                return status;
+            }
+        }
+    }
+    return {};
+}
+
+Status write_outputs(const ReplayCommand& command, const std::vector<const SimRecord*>& records) {
+    Status status;
+    if (!command.svg_file.empty()) {
+        status = write_file(command.svg_file, sim::timeline_svg(records));
+    }
+    if (status.ok() && !command.html_file.empty()) {
+        status = write_file(command.html_file, sim::report_html(records));
+    }
+    if (status.ok() && !command.trace_file.empty()) {
+        status = write_file(command.trace_file, sim::decision_trace(*records.front()));
+    }
+    return status;
+}
+
+// What every verb that simulates does first; the inputs, or the exit code.
+std::optional<int> prepare(const ReplayCommand& command, std::optional<ReplayInputs>& inputs) {
+    if (const Status status = check_outputs(command); !status.ok()) {
+        return complain(sreplay_table(), status.error(), kRefused);
+    }
+    auto read = read_replay_inputs(command);
+    if (!read.ok()) {
+        return complain_lines(read.error(), kRefused);
+    }
+    inputs = std::move(*read);
+    warn(inputs->notes);
+    return std::nullopt;
+}
+
+Settings without_rules(Settings settings, const std::vector<Rule>& rules) {
+    for (const Rule rule : rules) {
+        settings.rules_off |= std::uint64_t{1} << static_cast<unsigned>(rule);
+    }
+    return settings;
+}
+
+Result<Replay> replay_of(const ReplayInputs& inputs, const ReplayCommand& command,
+                         const std::string& policy) {
+    const auto settings = replay_settings(inputs, command, policy);
+    if (!settings.ok()) {
+        return settings.failure();
+    }
+    return Replay{policy, without_rules(*settings, command.without)};
+}
+
+int run_one(const CommandLine& line, const ReplayCommand& command) {
+    std::optional<ReplayInputs> inputs;
+    if (const auto code = prepare(command, inputs)) {
+        return *code;
+    }
+    const auto replay = replay_of(*inputs, command, command.policies.front());
+    if (!replay.ok()) {
+        return complain(sreplay_table(), replay.error(), kUsage);
+    }
+    SimRecord record;
+    {
+        ReplayProgress progress(inputs->workload.jobs.size());
+        const bool slots = !command.svg_file.empty() || !command.html_file.empty();
+        record = simulate(*replay, *inputs, std::move(inputs->workload), slots, progress);
+    }
+    if (const Status status = write_outputs(command, {&record}); !status.ok()) {
+        return complain(sreplay_table(), status.error(), kRefused);
+    }
+    sim::SummaryOptions options;
+    options.wall_seconds = command.timing;
+    if (!line.has("json") && !line.has("parsable2")) {
+        return print_answer(sim::summary_text(record, options));
+    }
+    const Json json = with_wall_seconds(sim::summary_to_json(record, options), command.timing);
+    return line.has("json") ? print_answer(json.pretty())
+                            : print_parsable(json, style_for_stdout(true, line.has("noheader")));
+}
+
+int compare(const CommandLine& line, const ReplayCommand& command) {
+    std::optional<ReplayInputs> inputs;
+    if (const auto code = prepare(command, inputs)) {
+        return *code;
+    }
+    std::vector<Replay> replays;
+    for (const std::string& policy : command.policies) {
+        const auto replay = replay_of(*inputs, command, policy);
+        if (!replay.ok()) {
+            return complain(sreplay_table(), replay.error(), kUsage);
+        }
+        replays.push_back(*replay);
+    }
+    std::vector<SimRecord> records(replays.size());
+    {
+        ReplayProgress progress(inputs->workload.jobs.size() * replays.size());
+        const bool slots = !command.svg_file.empty() || !command.html_file.empty();
+        for_all_cores(replays.size(), [&](std::size_t i) {
+            records[i] = simulate(replays[i], *inputs, inputs->workload, slots, progress);
+        });
+    }
+    std::vector<const SimRecord*> pointers;
+    for (const SimRecord& record : records) {
+        pointers.push_back(&record);
+    }
+    if (const Status status = write_outputs(command, pointers); !status.ok()) {
+        return complain(sreplay_table(), status.error(), kRefused);
+    }
+    sim::SummaryOptions options;
+    options.wall_seconds = command.timing;
+    if (!line.has("json") && !line.has("parsable2")) {
+        return print_answer(sim::comparison_text(pointers, options));
+    }
+    const Json json = sim::comparison_to_json(pointers, options);
+    return line.has("json") ? print_answer(json.pretty())
+                            : print_parsable(json, style_for_stdout(true, line.has("noheader")));
+}
+
+// --- sweep -----------------------------------------------------------------------------------
+
+std::string decimal(double value, int digits) {
+    char buffer[64];
+    const auto end =
+        std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::fixed, digits);
+    return {buffer, end.ptr};
+}
+std::string percent(double fraction) {
+    return decimal(100 * fraction, 1);
+}
+
+const sim::WaitSummary* waits_of(const sim::Summary& summary, std::string_view name) {
+    for (const sim::NamedWaits& each : summary.waits) {
+        if (each.name == name && each.waits.count > 0) {
+            return &each.waits;
+        }
+    }
+    return nullptr;
+}
+
+std::string p90_text(const sim::Summary& summary, std::string_view name) {
+    const sim::WaitSummary* waits = waits_of(summary, name);
+    return waits == nullptr ? std::string("-") : std::to_string(waits->p90);
+}
+
+const std::vector<TableColumn>& sweep_columns() {
+    static const std::vector<TableColumn> columns = {{"VALUE"},
+                                                     {"FINISHED", true},
+                                                     {"OCCUPANCY(%)", true},
+                                                     {"FREE(%)", true},
+                                                     {"DELIVERED(%)", true},
+                                                     {"WORST_TEAM(%)", true},
+                                                     {"STARVED(%)", true},
+                                                     {"P90_DEBUG(s)", true},
+                                                     {"P90_SMALL(s)", true},
+                                                     {"P90_LARGE(s)", true},
+                                                     {"P90_ALL(s)", true},
+                                                     {"PREEMPTIONS", true},
+                                                     {"LOST(GPUh)", true},
+                                                     {"GOODPUT(%)", true}};
+    return columns;
+}
+
+std::vector<std::string> sweep_row(const std::string& value, const sim::Summary& summary) {
+    return {value,
+            std::to_string(summary.finished),
+            percent(summary.occupancy),
+            percent(summary.unallocated_fraction),
+            percent(summary.delivered_fraction),
+            percent(summary.worst_team_delivered),
+            percent(summary.starved_fraction),
+            p90_text(summary, "debug"),
+            p90_text(summary, "small"),
+            p90_text(summary, "large"),
+            p90_text(summary, "all"),
+            std::to_string(summary.preemptions.total),
+            decimal(summary.lost_requeued_gpu_hours + summary.lost_ended_gpu_hours, 1),
+            percent(summary.goodput_fraction)};
+}
+
+// The place of this task among those of its array, from Slurm's environment.
+Result<std::size_t> array_place(std::size_t values) {
+    const auto number = [](const char* name) -> std::optional<std::int64_t> {
+        const char* text = std::getenv(name);
+        if (text == nullptr) {
+            return std::nullopt;
+        }
+        const std::string_view digits(text);
+        std::int64_t read = 0;
+        const auto end = std::from_chars(digits.data(), digits.data() + digits.size(), read);
+        return end.ec == std::errc() && end.ptr == digits.data() + digits.size()
+                   ? std::optional(read)
+                   : std::nullopt;
+    };
+    const auto task = number("SLURM_ARRAY_TASK_ID");
+    if (!task) {
+        return Error{
+            "--array works inside a job array: SLURM_ARRAY_TASK_ID is not set; sbatch "
+            "--array=0-" +
+            std::to_string(values - 1) + " would be right"};
+    }
+    const std::int64_t first = number("SLURM_ARRAY_TASK_MIN").value_or(0);
+    if (*task < first || static_cast<std::uint64_t>(*task - first) >= values) {
+        return Error{"array task " + std::to_string(*task) + " has no value: there are " +
+                     std::to_string(values) + "; sbatch --array=0-" + std::to_string(values - 1) +
+                     " would be right"};
+    }
+    return static_cast<std::size_t>(*task - first);
+}
+
+int sweep(const CommandLine& line, const ReplayCommand& command) {
+    std::vector<std::string> values = command.sweep_values;
+    if (command.is_array_task) {
+        const auto place = array_place(values.size());
+        if (!place.ok()) {
+            return complain(sreplay_table(), place.error(), kUsage);
+        }
+        values = {values[*place]};
+    }
+    std::optional<ReplayInputs> inputs;
+    if (const auto code = prepare(command, inputs)) {
+        return *code;
+    }
+    const auto base = replay_of(*inputs, command, command.policies.front());
+    if (!base.ok()) {
+        return complain(sreplay_table(), base.error(), kUsage);
+    }
+    std::vector<Replay> replays(values.size(), *base);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        const Status status = apply_setting(replays[i].settings, command.sweep_key, values[i]);
+        if (!status.ok()) {
+            return complain(sreplay_table(), status.error(), kUsage);
+        }
+    }
+    std::vector<std::vector<std::string>> rows(values.size());
+    std::vector<Json> answers(values.size());
+    std::mutex mutex;  // JSON values share what is not made for threads
+    {
+        ReplayProgress progress(inputs->workload.jobs.size() * replays.size());
+        sim::SummaryOptions options;
+        options.wall_seconds = command.timing;
+        for_all_cores(replays.size(), [&](std::size_t i) {
+            const SimRecord record =
+                simulate(replays[i], *inputs, inputs->workload, false, progress);
+            rows[i] = sweep_row(values[i], sim::summarize(record));
+            if (line.has("json")) {
+                const std::lock_guard<std::mutex> lock(mutex);
+                answers[i] =
+                    with_wall_seconds(sim::summary_to_json(record, options), command.timing);
+            }
+        });
+    }
+    if (line.has("json")) {
+        Json list = Json::array();
+        for (std::size_t i = 0; i < values.size(); ++i) {
+            Json entry = Json::object();
+            entry.set("value", values[i]).set("result", answers[i]);
+            list.append(entry);
+        }
+        Json json = Json::object();
+        json.set("version", 1).set("setting", command.sweep_key).set("values", list);
+        return print_answer(json.pretty());
+    }
+    std::vector<TableColumn> columns = sweep_columns();
+    columns.front().head = command.sweep_key;
+    return print_answer(
+        table_text(columns, rows, style_for_stdout(line.has("parsable2"), line.has("noheader"))));
+}
+
+// --- check -----------------------------------------------------------------------------------
+
+struct Checked {
+    std::string file, name;
+    std::vector<std::string> failures;
+    bool is_read = false;
+};
+
+Checked check_file(const std::string& file, const ReplayCommand& command) {
+    Checked checked;
+    checked.file = file;
+    const auto text = InputFile::open(file, std::size_t{64} << 20U);
+    if (!text.ok()) {
+        checked.failures.push_back(text.error());
+        return checked;
+    }
+    auto scenario = sim::read_scenario(text->text(), file);
+    if (!scenario.ok()) {
+        checked.failures.push_back(scenario.error());
+        return checked;
+    }
+    checked.is_read = true;
+    checked.name = scenario->name;
+    scenario->settings = without_rules(scenario->settings, command.without);
+    checked.failures = sim::check_scenario(*scenario).failures;
+    return checked;
+}
+
+int check(const CommandLine& line, const ReplayCommand& command) {
+    std::vector<Checked> all(command.files.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        all[i] = check_file(command.files[i], command);
+    }
+    std::size_t failed = 0;
+    Json list = Json::array();
+    std::vector<std::vector<std::string>> rows;
+    for (const Checked& each : all) {
+        failed += each.failures.empty() ? 0 : 1;
+        Json entry = Json::object();
+        entry.set("file", each.file).set("name", each.name);
+        entry.set("holds", each.failures.empty()).set("failures", Json::texts(each.failures));
+        list.append(entry);
+        rows.push_back({each.file, each.failures.empty() ? "holds"
+                                   : each.is_read        ? "fails"
+                                                         : "cannot be read"});
+    }
+    const int code = failed == 0 ? kDone : kRefused;
+    if (line.has("json")) {
+        Json json = Json::object();
+        json.set("version", 1).set("holds", failed == 0).set("scenarios", list);
+        const int printed = print_answer(json.pretty());
+        return printed != kDone ? printed : code;
+    }
+    if (line.has("parsable2")) {
+        const int printed = print_answer(table_text({{"SCENARIO"}, {"RESULT"}}, rows,
+                                                    style_for_stdout(true, line.has("noheader"))));
+        return printed != kDone ? printed : code;
+    }
+    std::string answer;
+    for (const Checked& each : all) {
+        if (each.failures.empty()) {
+            continue;
+        }
+        if (!each.is_read) {
+            complain_lines(each.failures.front(), kRefused);
+            continue;
+        }
+        answer += each.file + ": fails\n" + each.failures.front() + "\n";
+        if (each.failures.size() > 1) {
+            answer += "and " + std::to_string(each.failures.size() - 1) + " more\n";
+        }
+    }
+    answer += std::to_string(all.size() - failed) + " of " + std::to_string(all.size()) +
+              (all.size() == 1 ? " scenario holds\n" : " scenarios hold\n");
+    const int printed = print_answer(answer);
+    return printed != kDone ? printed : code;
+}
+
+int run(int count, char** arguments) {
+    const CommandTable& table = sreplay_table();
+    const auto line = parse_command_line(table, count, arguments);
+    if (!line.ok()) {
+        return complain(table, line.error(), kUsage);
+    }
+    if (const auto code = print_about(table, *line)) {
+        return *code;
+    }
+    const auto command = replay_command(*line);
+    if (!command.ok()) {
+        return complain(table, command.error() + "; sreplay --help lists what is", kUsage);
+    }
+    switch (command->verb) {
+        case ReplayCommand::Verb::run:
+            return run_one(*line, *command);
+        case ReplayCommand::Verb::compare:
+            return compare(*line, *command);
+        case ReplayCommand::Verb::sweep:
+            return sweep(*line, *command);
+        case ReplayCommand::Verb::check:
+            return check(*line, *command);
+        case ReplayCommand::Verb::snapshot:
+            return complain(table, "snapshot is not there yet", kRefused);
+    }
+    return kUsage;
+}
+
+}  // namespace
+}  // namespace tranche
+
+int main(int count, char** arguments) {
+    return tranche::run_command(tranche::sreplay_table, tranche::run, count, arguments);
+}
