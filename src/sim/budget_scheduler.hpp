@@ -8,14 +8,15 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "common/config/settings.hpp"
 #include "common/model/budget_tree.hpp"
 #include "common/model/cluster.hpp"
 #include "common/model/usage_ledger.hpp"
+#include "common/policy/cluster_book.hpp"
 #include "common/policy/pass.hpp"
 #include "sim/scheduler.hpp"
 
@@ -44,27 +45,40 @@ class BudgetScheduler final : public Scheduler {
     // Why a pending or running job is where it is, several lines.
     std::string explain(JobIndex job, std::int64_t now);
 
-    // Called after each round of a pass.
+    // Called after each round of a pass. Jobs and runs of the view whose id is 0 are empty places.
     std::function<void(const ClusterView&, const Standings&, const PassResult&)> on_pass;
 
   private:
     struct JobNotes;
     struct LedgerStep;
+    struct Boot;
 
     void open_ledger();
-    void rebuild_ledger();
+    void open_book();
+    void restart();
     void replay(const LedgerStep& step);
     void record(const LedgerStep& step);
     void begin_segment(JobIndex job);
     void end_segment(JobIndex job, std::int64_t charged_until);
     void place(JobIndex job);
+    void sync();
+    void finish_boots();
+    void add_pending(JobIndex job);
+    void add_run(JobIndex job);
+    void add_turn(JobIndex job);
+    void remove_turn(JobIndex job);
+    void release_waiting(JobIndex claimant);
     void drop_plan(JobIndex claimant);
-    void follow(const ClusterView& view, const PassResult& result, std::int64_t now,
-                Orders& orders);
-    ClusterView view(std::int64_t now);
-    PendingJob pending_job(JobIndex job) const;
-    Run run_of(JobIndex job, std::int64_t now) const;
+    void warn(JobIndex job, JobId claimant, const std::string& reason, bool express,
+              Orders& orders);
+    void start(const StartDecision& decision, Orders& orders);
+    void follow(const PassResult& result, Orders& orders);
+    void follow_large(const PassResult& result, Orders& orders);
+    ClusterView snapshot(std::vector<JobIndex>* pending_jobs) const;
+    PendingJob pending_job(JobIndex job);
+    Run run_of(JobIndex job) const;
     std::int64_t weight_of(const SimJob& job) const;
+    bool drains_by_contract(const SimNodeState& node) const;
 
     const SimState& state_;
     const Settings settings_;
@@ -72,13 +86,14 @@ class BudgetScheduler final : public Scheduler {
     const std::vector<PastUse> past_;
     const std::int64_t begin_at_;
     std::unique_ptr<UsageLedger> ledger_;
+    std::unique_ptr<ClusterBook> book_;
     std::vector<LedgerStep> steps_;  // since begin_at, for a restart
     std::vector<BudgetTree> trees_;
-    std::vector<JobNotes> notes_;  // by job
-    std::set<JobIndex> pending_, running_;
-    std::vector<Plan> plans_;
-    std::vector<ExpressUse> express_;
-    std::vector<std::int64_t> evictions_;
+    std::vector<JobNotes> notes_;                                  // by job
+    std::vector<std::int64_t> drain_started_at_;                   // by node
+    std::unordered_map<JobIndex, std::vector<JobIndex>> waiting_;  // evicted jobs by claimant
+    std::unordered_map<JobIndex, AssemblyRecord> assemblies_;
+    std::vector<Boot> boots_;  // a heap
     std::int64_t wake_at_ = kNever;
 };
 

@@ -56,6 +56,7 @@ struct SimNodeState {
 // What a scheduler may read. Owned by the simulation, changes between the scheduler's calls and by
 // its orders; jobs are added at the end.
 struct SimState {
+    std::int64_t now = 0;
     SimCluster cluster;
     std::vector<SimNodeState> nodes;  // by node of the cluster
     std::vector<SimJob> jobs;

@@ -142,7 +142,7 @@ Simulation::Simulation(SimCluster cluster, const Settings& settings, const Budge
         begin = std::min(begin, workload_.events.front().at);
     }
     begin = options_.begin_at.value_or(begin == kNever ? 0 : begin);
-    now_ = last_pass_at_ = funding_accounted_at_ = record_.begin_at = begin;
+    now_ = state_.now = last_pass_at_ = funding_accounted_at_ = record_.begin_at = begin;
     record_.cluster = state_.cluster;
     for (NodeIndex n = 0; n < state_.cluster.nodes.size(); ++n) {
         const SimNode& node = state_.cluster.nodes[n];
@@ -351,7 +351,7 @@ void Simulation::move_clock(std::int64_t to) {
     record_.idle_gpu_seconds += idle_ * seconds;
     record_.demand_allocated_gpu_seconds += demand_allocated_ * seconds;
     record_.demand_free_gpu_seconds += demand_free_ * seconds;
-    now_ = to;
+    now_ = state_.now = to;
 }
 
 void Simulation::pass() {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "common/config/settings.hpp"
 
+#include <fnmatch.h>
+
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -1078,6 +1080,13 @@ std::string settings_manual_section() {
         text += ".br\n" + wrapped(kind + ".", "", 96);
     }
     return text;
+}
+
+bool matches_drain_reason(const Settings& settings, const std::string& reason) {
+    return std::any_of(settings.drain_reasons.begin(), settings.drain_reasons.end(),
+                       [&reason](const std::string& pattern) {
+                           return fnmatch(pattern.c_str(), reason.c_str(), 0) == 0;
+                       });
 }
 
 }  // namespace tranche

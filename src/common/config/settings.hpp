@@ -121,6 +121,9 @@ struct SettingRow {
     std::string article_value;  // what Policy=article sets, empty = the default
 };
 
+// Whether a drain with that reason empties its node by contract (DrainReasons).
+bool matches_drain_reason(const Settings& settings, const std::string& reason);
+
 const std::vector<SettingRow>& settings_table();
 
 // The value of one key as it would be written in tranche.conf; every line of a repeated key.

@@ -191,7 +191,9 @@ struct ClusterView {
     std::vector<std::vector<bool>> node_sets;
     std::vector<PendingJob> pending;
     std::vector<Run> runs;
-    std::vector<Plan> plans;            // that stand, by made_at
+    std::vector<Plan> plans;  // that stand, by made_at
+    // By plan: index of its claimant in `pending`, kept by hosts that keep the view (ClusterBook).
+    std::vector<std::uint32_t> plan_jobs;
     std::vector<Assembly> assemblies;   // that stand: their claimants have not started
     std::vector<AssemblyGrant> grants;  // by granted_at; for each budget at least the last one
     std::vector<ExpressUse> express_uses;

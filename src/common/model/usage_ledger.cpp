@@ -15,6 +15,18 @@ constexpr SideId side_of(BudgetId budget) {
 constexpr SideId own_side_of(BudgetId budget) {
     return 2 * budget + 1;
 }
+void read_faded(WindowIntegral* kinds, std::int64_t now, const Window& window, Usage& usage) {
+    for (const RunKind kind : {RunKind::allocated, RunKind::unallocated}) {
+        const auto k = static_cast<std::size_t>(kind);
+        if (kinds[k].empty()) {
+            usage.faded[k] = 0;
+            continue;
+        }
+        kinds[k].advance(now, window);
+        const Int128 faded = kinds[k].faded(window);
+        usage.faded[k] = faded > 0 ? static_cast<UInt128>(faded) : 0;
+    }
+}
 std::uint64_t fraction_of(std::uint64_t shares, std::uint64_t sum) {
     return sum == 0 ? 0 : (shares << kFractionBits) / sum;
 }
@@ -50,6 +62,7 @@ BudgetId UsageLedger::budget_id(std::string_view name) {
     sides_[side_of(id)].parent = kRootId;
     sides_[own_side_of(id)].parent = id;
     paths_.push_back(path_of(id));
+    ++tree_version_;
     return id;
 }
 
@@ -145,6 +158,7 @@ void UsageLedger::place_sides(std::int64_t at) {
     for (BudgetId b = 0; b < names_.size(); ++b) {
         paths_[b] = path_of(b);
     }
+    ++tree_version_;
 }
 
 void UsageLedger::set_tree(std::int64_t at, const BudgetTree& tree) {
@@ -315,9 +329,14 @@ const Standings& UsageLedger::standings(std::int64_t now) {
         read(members_[id], standings_.members[id].usage);
         standings_.members[id].commitment = 0;
     }
-    standings_.budgets.resize(names_.size());
+    read_budgets(standings_.budgets);
+    return standings_;
+}
+
+void UsageLedger::read_budgets(std::vector<BudgetPlace>& budgets) const {
+    budgets.resize(names_.size());
     for (BudgetId b = 0; b < names_.size(); ++b) {
-        BudgetPlace& standing = standings_.budgets[b];
+        BudgetPlace& standing = budgets[b];
         const Budget* budget = tree_.find(names_[b]);
         standing.name = names_[b];
         standing.parent = parents_[b];
@@ -332,7 +351,24 @@ const Standings& UsageLedger::standings(std::int64_t now) {
         }
         standing.funded_fraction = exists_[b] && b >= 2 ? static_cast<std::uint64_t>(fraction) : 0;
     }
-    return standings_;
+}
+
+void UsageLedger::read_side(std::int64_t now, SideId id, SideStanding& standing) {
+    Side& side = sides_[id];
+    read_faded(side.charges.kinds, now, rules_.window, standing.usage);
+    standing.shares = side.shares;
+    standing.fraction = side.fraction;
+    if (rules_.entitlement_history) {
+        side.entitlement.advance(now, rules_.window);
+        const Int128 faded = side.entitlement.faded(rules_.window);
+        standing.entitlement = faded > 0 ? static_cast<UInt128>(faded) : 0;
+    } else {
+        standing.entitlement = rules_.window.full() * side.fraction;
+    }
+}
+
+void UsageLedger::read_member(std::int64_t now, MemberId id, MemberStanding& standing) {
+    read_faded(members_[id].kinds, now, rules_.window, standing.usage);
 }
 
 }  // namespace tranche

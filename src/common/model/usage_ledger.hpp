@@ -78,6 +78,17 @@ class UsageLedger {
     // Everything at `now`, commitments zero. `now` must not go back. O(budgets + members).
     const Standings& standings(std::int64_t now);
 
+    // The same piece by piece, for a reader that needs few of them (LazyStandings). `now` must not
+    // go back either. Plain charges, and kinds that are never charged, are left at zero.
+    void read_side(std::int64_t now, SideId side, SideStanding& standing);
+    void read_member(std::int64_t now, MemberId member, MemberStanding& standing);
+    void read_budgets(std::vector<BudgetPlace>& budgets) const;
+    std::size_t side_count() const { return sides_.size(); }
+    const std::vector<MemberStanding>& member_names() const { return standings_.members; }
+    // Changes with every tree, budget and path.
+    std::uint64_t tree_version() const { return tree_version_; }
+    void forget_closed(std::int64_t now);
+
     const BudgetTree& tree() const { return tree_; }
     const Rules& rules() const { return rules_; }
 
@@ -116,12 +127,12 @@ class UsageLedger {
     void set_fraction(std::int64_t at, SideId side, BudgetId parent, std::uint32_t shares,
                       std::uint64_t sum, std::uint64_t sum_before);
     void repay_open_segments(std::int64_t at);
-    void forget_closed(std::int64_t now);
     std::vector<SideId> path_of(BudgetId budget) const;
 
     Rules rules_;
     BudgetTree tree_;
     bool charged_ = false;  // something was ever charged
+    std::uint64_t tree_version_ = 0;
     std::vector<std::string> names_;
     std::vector<BudgetId> parents_;
     std::vector<bool> exists_;

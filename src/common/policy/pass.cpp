@@ -1156,6 +1156,44 @@ class Pass {
         return could_plan(jobs, least);
     }
 
+    // Whether a job of that budget could take from anybody, room aside. What a small commitment may
+    // not, a larger one may not either.
+    bool is_hungry(const JobClass& jobs, std::int64_t least, Judge& judge) {
+        if (!hungry_known_) {
+            hungry_known_ = true;
+            sated_.assign(standings_.budgets.size(), kNever);
+            first_of_budget_.clear();
+            std::vector<bool> seen(standings_.budgets.size(), false);
+            bool free = false;
+            for (const std::uint32_t r : sums_.takeable) {
+                const Run& run = view_.runs[r];
+                if (taken_[r]) {
+                    continue;
+                }
+                if (run.kind == RunKind::unallocated) {
+                    if (!free) {
+                        first_of_budget_.push_back(r);
+                    }
+                    free = true;
+                } else if (!seen[run.budget]) {
+                    seen[run.budget] = true;
+                    first_of_budget_.push_back(r);
+                }
+            }
+        }
+        const std::int64_t amount = jobs.weight_milli * least;
+        if (amount >= sated_[jobs.budget]) {
+            return false;
+        }
+        for (const std::uint32_t r : first_of_budget_) {
+            if (judge.may(view_.runs[r], false)) {
+                return true;
+            }
+        }
+        sated_[jobs.budget] = amount;
+        return false;
+    }
+
     // Whether what the shortest contract of the class might take would make room enough.
     bool could_plan(const JobClass& jobs, std::int64_t least) {
         if (!settings_.has(Rule::contract)) {
@@ -1180,6 +1218,9 @@ class Pass {
         probe.min_runtime_seconds = std::max<std::int64_t>(least, 1);
         const Claimant claimant{&probe, TeamPriority::normal, false, false};
         Judge judge(*this, claimant);
+        if (simple && !is_hungry(jobs, least, judge)) {
+            return false;
+        }
         potential_.assign(room_.size(), 0);
         bool any = false;
         for (const std::uint32_t r : sums_.takeable) {
@@ -1236,6 +1277,8 @@ class Pass {
     std::vector<std::int64_t> visited_;
     std::vector<bool> live_;
     std::vector<std::int64_t> potential_;
+    std::vector<std::uint32_t> first_of_budget_;  // one takeable run of each, and one free run
+    std::vector<std::int64_t> sated_;  // by budget: from this commitment on it may take nothing
     std::int64_t live_jobs_ = 0;
     bool classes_dirty_ = false, gangs_wait_ = false, hungry_known_ = false;
     PassResult result_;
