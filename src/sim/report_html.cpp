@@ -31,7 +31,7 @@ std::string written(const char* format, Values... values) {
 }
 
 std::string percent(double fraction) {
-    return written("%.1f %%", 100 * fraction);
+    return written("%.1f\u00a0%%", 100 * fraction);
 }
 std::string grouped_count(std::uint64_t value) {
     return grouped(static_cast<std::int64_t>(value));
@@ -265,9 +265,9 @@ const std::vector<Figure>& figures() {
          [](const Summary& s) { return waits_or_dash(s.waits[0].waits, s.waits[0].waits.p90); }},
         {"Free runs", "of the available GPU time",
          [](const Summary& s) { return percent(s.unallocated_fraction); }},
-        {"Demand", "of the available GPUs, allocated + free",
+        {"Demand", "times the available GPUs, allocated + free",
          [](const Summary& s) {
-             return written("%.2f + %.2f ×", s.demand_allocated, s.demand_free);
+             return written("%.2f + %.2f", s.demand_allocated, s.demand_free);
          }},
         {"Goodput", "of the used GPU time was not lost",
          [](const Summary& s) { return percent(s.goodput_fraction); }},

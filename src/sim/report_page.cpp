@@ -14,7 +14,7 @@ const char* const kPageStyle = R"page(
   :root {
     --paper: #17181a; --card: #212327; --ink: #ececea; --quiet: #b0b0aa; --line: #43464c;
     --idle: #26282c; --stripe: rgba(23,24,26,.6); --halo: rgba(255,255,255,.55);
-    --accent: #7fb6f5; --taken: #ff4d5e; --drain: rgba(255,255,255,.18); --good: #6fd39b;
+    --accent: #7fb6f5; --taken: #ea1230; --drain: rgba(255,255,255,.18); --good: #6fd39b;
     --bad: #ff8d98;
   }
 }
@@ -86,7 +86,7 @@ td small { color: var(--quiet); display: block; }
 .warn li { color: var(--bad); }
 [hidden] { display: none !important; }
 @media (max-width: 700px) {
-  table.wide, table.wide tbody, table.wide tr, table.wide td, table.wide th { display: block; text-align: left; }
+  table.wide, table.wide caption, table.wide tbody, table.wide tr, table.wide td, table.wide th { display: block; text-align: left; }
   table.wide thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
   table.wide tr { border-bottom: 1px solid var(--line); padding: 8px 0; display: grid;
     grid-template-columns: repeat(auto-fill, minmax(130px, 1fr)); }

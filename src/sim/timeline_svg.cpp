@@ -95,8 +95,9 @@ class Scale {
 
     static double gap_of(double row_height) { return std::min(3.0, row_height / 2); }
     static double height(const Timeline& timeline, double row_height) {
+        const std::size_t nodes = timeline.first_row.size() - 1;
         return timeline.rows() * row_height +
-               static_cast<double>(timeline.first_row.size() - 2) * gap_of(row_height);
+               static_cast<double>(nodes == 0 ? 0 : nodes - 1) * gap_of(row_height);
     }
 
     double x(std::int64_t at) const {
