@@ -234,11 +234,10 @@ void assign_budgets(ReadWorkload& workload, const BudgetTree& tree) {
     }
 }
 
-Result<std::vector<Budget>> budgets_of_accounts(const ReadWorkload& workload) {
+Result<std::vector<Budget>> budgets_of_accounts(ReadWorkload& workload) {
     std::map<std::string, Budget> budgets;  // by lower-case name: accounts match in any case
-    for (const WorkloadJob& job : workload.jobs) {
-        const bool by_account = !job.account.empty();
-        const std::string& owner = by_account ? job.account : job.user;
+    for (WorkloadJob& job : workload.jobs) {
+        const std::string& owner = job.account.empty() ? job.user : job.account;
         if (owner.empty()) {
             continue;
         }
@@ -247,12 +246,7 @@ Result<std::vector<Budget>> budgets_of_accounts(const ReadWorkload& workload) {
         if (budget.name.empty()) {
             budget.name = name;
         }
-        std::vector<std::string>& list = by_account ? budget.accounts : budget.users;
-        const std::string entry = by_account ? lower_case(owner) : owner;
-        const auto at = std::lower_bound(list.begin(), list.end(), entry);
-        if (at == list.end() || *at != entry) {
-            list.insert(at, entry);
-        }
+        job.budget = budget.name;
     }
     if (budgets.empty()) {
         return Error{workload.file +

@@ -83,7 +83,7 @@ Status check_fits(const ReadWorkload& workload, const SimCluster& cluster);
 void assign_budgets(ReadWorkload& workload, const BudgetTree& tree);
 
 // A budget of one share for each account (user, where a job has no account) of the workload: what
-// is used when the user names no budgets. The names are made fit for a budget's.
-Result<std::vector<Budget>> budgets_of_accounts(const ReadWorkload& workload);
+// is used when the user names no budgets. Sets the budget of each job; names are made fit for one.
+Result<std::vector<Budget>> budgets_of_accounts(ReadWorkload& workload);
 
 }  // namespace tranche::sim
