@@ -52,35 +52,62 @@ std::vector<bool> members_that_may_raise(const std::vector<bool>& has_pending,
 }
 
 ExpressLane::ExpressLane(const ClusterView& view, const Standings& standings,
-                         const Settings& settings)
-    : settings_(settings) {
+                         const Settings& settings, const std::vector<std::uint32_t>* express_runs)
+    : view_(view), standings_(standings), settings_(settings) {
     limit_gpus_ = std::max(settings.express_gpus,
                            view.available_gpus() * settings.express_fraction_ppm / kPpm);
-    for (const Run& run : view.runs) {
-        if (run.express && run.under_contract(view.now)) {
+    const auto consider = [this](std::uint32_t r) {
+        const Run& run = view_.runs[r];
+        if (run.express && run.under_contract(view_.now)) {
             gpus_ += run.gpus;
-            users_[standings.members[run.member].user].gpus += run.gpus;
+            runs_.push_back(r);
+        }
+    };
+    if (express_runs != nullptr) {
+        std::for_each(express_runs->begin(), express_runs->end(), consider);
+    } else {
+        for (std::uint32_t r = 0; r < view.runs.size(); ++r) {
+            consider(r);
         }
     }
     for (const Plan& plan : view.plans) {
-        if (plan.express) {
-            add(standings.members[plan.member].user, plan.gpus);
-        }
-    }
-    for (const ExpressUse& use : view.express_uses) {
-        const std::int64_t end = use.ended_at == 0 ? view.now : use.ended_at;
-        if (end > view.now - kDay) {
-            // Each start counts at least the lane's own minimum.
-            const std::int64_t seconds = std::max(end - std::max(use.started_at, view.now - kDay),
-                                                  settings.express_min_runtime_seconds);
-            users_[use.user].gpu_seconds += use.gpus * seconds;
-        }
+        gpus_ += plan.express ? plan.gpus : 0;
     }
 }
 
-ExpressCap ExpressLane::check(std::string_view user, std::int64_t gpus) const {
-    const auto it = users_.find(std::string(user));
-    const UserUse use = it == users_.end() ? UserUse{} : it->second;
+ExpressLane::UserUse& ExpressLane::use_of(std::string_view user) {
+    for (UserUse& use : users_) {
+        if (use.user == user) {
+            return use;
+        }
+    }
+    UserUse use;
+    use.user = user;
+    for (const std::uint32_t r : runs_) {
+        const Run& run = view_.runs[r];
+        use.gpus += standings_.members[run.member].user == user ? run.gpus : 0;
+    }
+    for (const Plan& plan : view_.plans) {
+        if (plan.express && standings_.members[plan.member].user == user) {
+            use.gpus += plan.gpus;
+            use.gpu_seconds += plan.gpus * settings_.express_min_runtime_seconds;
+        }
+    }
+    for (const ExpressUse& past : view_.express_uses) {
+        const std::int64_t end = past.ended_at == 0 ? view_.now : past.ended_at;
+        if (end > view_.now - kDay && past.user == user) {
+            // Each start counts at least the lane's own minimum.
+            const std::int64_t seconds = std::max(end - std::max(past.started_at, view_.now - kDay),
+                                                  settings_.express_min_runtime_seconds);
+            use.gpu_seconds += past.gpus * seconds;
+        }
+    }
+    users_.push_back(use);
+    return users_.back();
+}
+
+ExpressCap ExpressLane::check(std::string_view user, std::int64_t gpus) {
+    const UserUse& use = use_of(user);
     if (use.gpus + gpus > settings_.express_gpus_per_user) {
         return ExpressCap::user_gpus;
     }
@@ -96,7 +123,7 @@ ExpressCap ExpressLane::check(std::string_view user, std::int64_t gpus) const {
 
 void ExpressLane::add(std::string_view user, std::int64_t gpus) {
     gpus_ += gpus;
-    UserUse& use = users_[std::string(user)];
+    UserUse& use = use_of(user);
     use.gpus += gpus;
     use.gpu_seconds += gpus * settings_.express_min_runtime_seconds;
 }

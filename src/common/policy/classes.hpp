@@ -2,8 +2,9 @@
 // What kind of job a job is: allocated or free, express or ordinary; and the caps of the lane.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
-#include <unordered_map>
+#include <vector>
 
 #include "common/config/settings.hpp"
 #include "common/model/cluster.hpp"
@@ -41,26 +42,35 @@ inline TeamPriority effective_priority(TeamPriority asked, bool may_raise) noexc
 
 enum class ExpressCap : std::uint8_t { none, user_gpus, lane_gpus, user_hours };
 
-// What the lane holds, counted from the plan until such a contract ends.
+// What the lane holds, counted from the plan until such a contract ends. What one user has used of
+// it is summed up when he is first asked for.
 class ExpressLane {
   public:
-    // Reads runs, plans and the last day's uses.
-    ExpressLane(const ClusterView& view, const Standings& standings, const Settings& settings);
+    // All outlive this. `express_runs`: indices of the view's express runs; nullptr: all are looked
+    // at.
+    ExpressLane(const ClusterView& view, const Standings& standings, const Settings& settings,
+                const std::vector<std::uint32_t>* express_runs = nullptr);
 
     // The first cap that `gpus` more of this user would break.
-    ExpressCap check(std::string_view user, std::int64_t gpus) const;
+    ExpressCap check(std::string_view user, std::int64_t gpus);
     void add(std::string_view user, std::int64_t gpus);
     std::int64_t limit_gpus() const noexcept { return limit_gpus_; }
 
   private:
     struct UserUse {
+        std::string_view user;
         std::int64_t gpus = 0;
         std::int64_t gpu_seconds = 0;  // in the last day
     };
+    UserUse& use_of(std::string_view user);
+
+    const ClusterView& view_;
+    const Standings& standings_;
     const Settings& settings_;
+    std::vector<std::uint32_t> runs_;  // express ones under contract
     std::int64_t limit_gpus_ = 0;
     std::int64_t gpus_ = 0;
-    std::unordered_map<std::string, UserUse> users_;
+    std::vector<UserUse> users_;  // those asked for; few
 };
 
 // GPUs that may be under contract, express runs aside (DESIGN 2.6, headroom): all available ones

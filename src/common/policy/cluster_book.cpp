@@ -34,7 +34,7 @@ ClusterBook::ClusterBook(const Settings& settings, UsageLedger& ledger, std::vec
     : settings_(settings),
       ledger_(ledger),
       lazy_(ledger, settings.commitments ? &commitments_ : nullptr),
-      queue_(view_, settings) {
+      queue_(view_, settings, sums_.express_runs) {
     view_.nodes = std::move(nodes);
     view_.node_sets.emplace_back(view_.nodes.size(), true);
     sums_ = sums_of(view_, settings_, false);
@@ -162,6 +162,8 @@ std::uint32_t ClusterBook::class_for(const PendingJob& job, bool allocated) {
     jobs.runs = job.turn_run >= 0;
     jobs.on_demand = job.turn_run >= 0 && job.free_first;
     jobs.has_turn = job.turn_at != 0;
+    // The lane's caps are each user's own.
+    jobs.member = jobs.lane ? job.member : 0;
     // Free jobs are alike whoever's they are.
     if (!allocated) {
         jobs.budget = kNoBudgetId;
@@ -171,6 +173,7 @@ std::uint32_t ClusterBook::class_for(const PendingJob& job, bool allocated) {
          {std::int64_t{jobs.budget}, std::int64_t{jobs.shape.nodes}, jobs.shape.gpus,
           jobs.shape.cpus_per_node, jobs.shape.memory_mib_per_node,
           std::int64_t{jobs.shape.exclusive}, std::int64_t{jobs.shape.node_set}, jobs.weight_milli,
+          std::int64_t{jobs.member},
           std::int64_t{jobs.allocated} | std::int64_t{jobs.resumable} << 1 |
               std::int64_t{jobs.plannable} << 2 | std::int64_t{jobs.lane} << 3 |
               std::int64_t{jobs.waits} << 4 | std::int64_t{jobs.runs} << 5 |
@@ -265,9 +268,44 @@ void ClusterBook::count(std::uint32_t slot) {
             reviews_.push({run.protected_until, slot, account.version});
         }
     }
-    account.takeable = is_takeable(run, view_.now);
-    if (account.takeable) {
+    if (run.express) {
+        insert_sorted(sums_.express_runs, slot);
+    }
+    if (is_takeable(run, view_.now)) {
+        set_takeable(slot, true);
+    }
+}
+
+void ClusterBook::set_takeable(std::uint32_t slot, bool takeable) {
+    const Run& run = view_.runs[slot];
+    accounts_[slot].takeable = takeable;
+    if (sums_.groups.empty()) {
+        sums_.groups.push_back(
+            {kNoBudgetId, true, {}, std::vector<std::int32_t>(view_.nodes.size())});
+        group_of_.clear();
+    }
+    std::uint32_t g = 0;
+    if (run.kind == RunKind::allocated) {
+        if (run.budget >= group_of_.size()) {
+            group_of_.resize(run.budget + 1, 0);
+        }
+        if (group_of_[run.budget] == 0) {
+            group_of_[run.budget] = static_cast<std::uint32_t>(sums_.groups.size());
+            sums_.groups.push_back(
+                {run.budget, false, {}, std::vector<std::int32_t>(view_.nodes.size())});
+        }
+        g = group_of_[run.budget];
+    }
+    TakeableGroup& group = sums_.groups[g];
+    if (takeable) {
         insert_sorted(sums_.takeable, slot);
+        insert_sorted(group.runs, slot);
+    } else {
+        erase_sorted(sums_.takeable, slot);
+        erase_sorted(group.runs, slot);
+    }
+    for (const NodeShare& share : run.where) {
+        group.gpus[share.node] += static_cast<std::int32_t>(takeable ? share.gpus : -share.gpus);
     }
 }
 
@@ -290,9 +328,11 @@ void ClusterBook::uncount(std::uint32_t slot) {
     }
     sums_.protected_gpus -= account.protected_gpus;
     account.protected_gpus = 0;
+    if (run.express) {
+        erase_sorted(sums_.express_runs, slot);
+    }
     if (account.takeable) {
-        erase_sorted(sums_.takeable, slot);
-        account.takeable = false;
+        set_takeable(slot, false);
     }
 }
 

@@ -96,6 +96,7 @@ class ClusterBook {
     void count(std::uint32_t slot);
     void uncount(std::uint32_t slot);
     void hold(const Run& run, std::int64_t sign);
+    void set_takeable(std::uint32_t slot, bool takeable);
     void owe(const Plan& plan, std::int64_t sign);
 
     const Settings& settings_;
@@ -112,6 +113,7 @@ class ClusterBook {
     std::vector<bool> queued_;  // by slot of pending
     std::vector<std::uint32_t> free_pending_, free_runs_;
     std::vector<RunAccount> accounts_;
+    std::vector<std::uint32_t> group_of_;  // by budget: place in PassSums::groups; 0 is free runs
     std::uint64_t versions_ = 0;
     std::priority_queue<Review, std::vector<Review>, std::greater<>> reviews_;
     std::deque<std::pair<std::int64_t, std::int64_t>> evictions_;  // instant, how many

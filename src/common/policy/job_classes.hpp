@@ -17,6 +17,7 @@ namespace tranche {
 
 struct JobClass {
     BudgetId budget = kNoBudgetId;
+    MemberId member = 0;  // of jobs that fit the lane
     JobShape shape;
     std::int64_t weight_milli = 0;
     bool allocated = false;

@@ -8,6 +8,7 @@
 #include "common/policy/job_classes.hpp"
 #include "common/policy/large_jobs.hpp"
 #include "common/policy/pass_sums.hpp"
+#include "common/policy/ratio_key.hpp"
 #include "common/policy/victims.hpp"
 
 namespace tranche {
@@ -29,6 +30,9 @@ struct ShapeHash {
         return h;
     }
 };
+
+// Nodes are counted by their GPUs up to this; larger ones count as this.
+constexpr std::int64_t kMostCounted = 64;
 
 // The outcome of looking for victims in vain.
 struct Refusal {
@@ -324,7 +328,7 @@ class Pass {
 
     ExpressLane& lane() {
         if (!lane_) {
-            lane_.emplace(view_, standings_, settings_);
+            lane_.emplace(view_, standings_, settings_, &sums_.express_runs);
         }
         return *lane_;
     }
@@ -363,6 +367,7 @@ class Pass {
 
     // What a leaving run frees, for those that are planned after it.
     void add_future(const Run& run) {
+        no_future_place_.clear();
         for (const NodeShare& share : run.where) {
             future_[share.node].gpus += share.gpus;
             future_[share.node].cpus += share.cpus;
@@ -379,6 +384,20 @@ class Pass {
         auto where = place_on_free(view_, room_, shape, contract_end);
         if (!where) {
             no_free_place_[shape] = contract_end;
+        }
+        return where;
+    }
+
+    // Where it could go when those that leave have left.
+    std::optional<std::vector<NodeShare>> future_place(const JobShape& shape,
+                                                       std::int64_t contract_end) {
+        const auto known = no_future_place_.find(shape);
+        if (known != no_future_place_.end() && known->second <= contract_end) {
+            return std::nullopt;
+        }
+        auto where = place_on_free(view_, future_, shape, contract_end);
+        if (!where) {
+            no_future_place_[shape] = contract_end;  // only those who leave make more room
         }
         return where;
     }
@@ -489,7 +508,7 @@ class Pass {
             return false;
         }
 
-        if (const auto where = place_on_free(view_, future_, job.shape, contract_end)) {
+        if (const auto where = future_place(job.shape, contract_end)) {
             // Runs that leave already make room for this one too: nobody else has to.
             take_room(*where, false);
             verdict.reason = WaitReason::room_coming;
@@ -541,7 +560,16 @@ class Pass {
                 candidates.push_back({r, cost_of(run, job, express)});
             }
         };
-        if (settings_.has(Rule::contract)) {
+        if (!sums_.groups.empty() && settings_.has(Rule::contract) && by_budget_alone(express)) {
+            for (const TakeableGroup& group : sums_.groups) {
+                if (!group.runs.empty() && judge.may(view_.runs[group.runs.front()], false)) {
+                    std::for_each(group.runs.begin(), group.runs.end(), consider);
+                }
+            }
+            std::sort(
+                candidates.begin(), candidates.end(),
+                [](const VictimCandidate& a, const VictimCandidate& b) { return a.run < b.run; });
+        } else if (settings_.has(Rule::contract)) {
             std::for_each(sums_.takeable.begin(), sums_.takeable.end(), consider);
         } else {
             for (std::uint32_t r = 0; r < view_.runs.size(); ++r) {
@@ -939,11 +967,10 @@ class Pass {
                 }
                 return end_by_limit(run);
             });
-        if (found.nodes.empty()) {
-            return;  // no date: nothing that it could be told, nothing that it could keep others
-                     // from
-        }
         ++reserved_;
+        if (found.nodes.empty()) {
+            return;  // no date: it keeps nobody from anything
+        }
         if (closed_.empty()) {
             closed_.assign(view_.nodes.size(), false);
         }
@@ -1101,7 +1128,7 @@ class Pass {
                 most_future = std::max(most_future, future_[n].gpus);
             }
         }
-        hungry_known_ = false;
+        look_for_appetites();
         for (const std::uint32_t c : classes_->filled) {
             const JobClass& jobs = classes_->all[c];
             const auto left = static_cast<std::int64_t>(jobs.count()) - visited_[c];
@@ -1118,13 +1145,15 @@ class Pass {
             return false;
         }
         const std::int64_t gpus = jobs.shape.gpus;
-        const bool over_headroom = jobs.allocated && !jobs.lane && is_over_headroom(gpus);
+        const bool express = jobs.lane && lane().check(standings_.members[jobs.member].user,
+                                                       gpus) == ExpressCap::none;
+        const bool over_headroom = jobs.allocated && !express && is_over_headroom(gpus);
         if (jobs.runs) {
             return !jobs.on_demand && jobs.allocated && !over_headroom;
         }
         const std::int64_t least = *jobs.contracts.begin();
         const bool as_free = over_headroom && jobs.resumable;
-        if (over_headroom && !as_free && !jobs.lane) {
+        if (over_headroom && !as_free) {
             return false;
         }
         const std::int64_t largest_member = jobs.shape.gpus_on(0);
@@ -1147,51 +1176,123 @@ class Pass {
         if (!jobs.allocated || !jobs.plannable || as_free) {
             return false;
         }
-        if (largest_member <= most_future) {
+        if (largest_member <= most_future && future_place(jobs.shape, view_.now + least)) {
             return true;
         }
-        if (jobs.lane) {
+        if (express) {
             return !sums_.takeable.empty();
         }
         return could_plan(jobs, least);
     }
 
-    // Whether a job of that budget could take from anybody, room aside. What a small commitment may
-    // not, a larger one may not either.
-    bool is_hungry(const JobClass& jobs, std::int64_t least, Judge& judge) {
-        if (!hungry_known_) {
-            hungry_known_ = true;
-            sated_.assign(standings_.budgets.size(), kNever);
-            first_of_budget_.clear();
-            std::vector<bool> seen(standings_.budgets.size(), false);
-            bool free = false;
-            for (const std::uint32_t r : sums_.takeable) {
-                const Run& run = view_.runs[r];
-                if (taken_[r]) {
-                    continue;
-                }
-                if (run.kind == RunKind::unallocated) {
-                    if (!free) {
-                        first_of_budget_.push_back(r);
-                    }
-                    free = true;
-                } else if (!seen[run.budget]) {
-                    seen[run.budget] = true;
-                    first_of_budget_.push_back(r);
-                }
+    // ---- what a budget could take at best ----
+
+    const KeyMaker& keys_of(SideId side, const SideStanding& standing) {
+        if (keys_.size() < standings_.sides.size()) {
+            keys_.resize(standings_.sides.size());
+            keys_known_.resize(standings_.sides.size(), false);
+        }
+        if (!keys_known_[side]) {
+            keys_known_[side] = true;
+            keys_[side] = KeyMaker(standing.entitlement);
+        }
+        return keys_[side];
+    }
+
+    RatioKey claimant_key(SideId side, UInt128 own) {
+        const SideStanding& standing = standings_.side(side);
+        return keys_of(side, standing).key(standing.charge() + own);
+    }
+    RatioKey victim_key(SideId side) {
+        const SideStanding& standing = standings_.side(side);
+        return keys_of(side, standing)
+            .key(standing.charge() * static_cast<UInt128>(kPpm - settings_.preempt_margin_ppm) /
+                 kPpm);
+    }
+
+    // Whether a claimant of that budget and commitment may take runs of the group whose contract is
+    // over. Most are told by their keys.
+    bool may_take_group(const TakeableGroup& group, BudgetId budget, UInt128 own) {
+        if (group.free) {
+            return true;
+        }
+        const PartingSides sides = parting_sides(standings_, budget, group.budget);
+        if (sides.a == kNoId) {
+            return settings_.preempt_within_budget != PreemptWithinBudget::no;
+        }
+        return claimant_key(sides.a, own) < victim_key(sides.b) + 4 * kKeySlack;
+    }
+
+    // What the jobs of one budget could have at best, by node: its free room, what leaves, and what
+    // its smallest commitment might take.
+    struct Appetite {
+        bool known = false, hungry = false;
+        std::int64_t least_amount = kNever;     // milli-weighted seconds
+        std::vector<std::uint32_t> nodes_with;  // by GPUs: nodes that have so many or more
+    };
+
+    void look_for_appetites() {
+        appetites_.resize(standings_.budgets.size());
+        for (const std::uint32_t c : classes_->filled) {
+            const JobClass& jobs = classes_->all[c];
+            if (jobs.allocated) {
+                appetites_[jobs.budget].least_amount = kNever;
+                appetites_[jobs.budget].known = false;
             }
         }
-        const std::int64_t amount = jobs.weight_milli * least;
-        if (amount >= sated_[jobs.budget]) {
-            return false;
-        }
-        for (const std::uint32_t r : first_of_budget_) {
-            if (judge.may(view_.runs[r], false)) {
-                return true;
+        for (const std::uint32_t c : classes_->filled) {
+            const JobClass& jobs = classes_->all[c];
+            if (jobs.allocated && jobs.plannable && !jobs.waits && !jobs.runs) {
+                std::int64_t& least = appetites_[jobs.budget].least_amount;
+                least = std::min(least, jobs.weight_milli * *jobs.contracts.begin());
             }
         }
-        sated_[jobs.budget] = amount;
-        return false;
+    }
+
+    UInt128 own_commitment(std::int64_t amount) const {
+        return settings_.commitments ? static_cast<UInt128>(amount) *
+                                           static_cast<UInt128>(standings_.window.length_seconds)
+                                     : 0;
+    }
+
+    // By node, with what claimants of that budget and commitment might take.
+    bool sum_potential(BudgetId budget, std::int64_t amount) {
+        bool hungry = false;
+        potential_.resize(room_.size());
+        for (NodeIndex n = 0; n < room_.size(); ++n) {
+            potential_[n] = future_[n].plannable ? future_[n].gpus : -1;
+        }
+        for (const TakeableGroup& group : sums_.groups) {
+            if (group.runs.empty() || !may_take_group(group, budget, own_commitment(amount))) {
+                continue;
+            }
+            hungry = true;
+            for (NodeIndex n = 0; n < room_.size(); ++n) {
+                potential_[n] += group.gpus[n];
+            }
+        }
+        return hungry;
+    }
+
+    const Appetite& appetite_of(BudgetId budget) {
+        Appetite& appetite = appetites_[budget];
+        if (appetite.known) {
+            return appetite;
+        }
+        appetite.known = true;
+        appetite.hungry = sum_potential(budget, appetite.least_amount);
+        if (appetite.hungry) {
+            appetite.nodes_with.assign(kMostCounted + 1, 0);
+            for (const std::int64_t gpus : potential_) {
+                if (gpus >= 0) {
+                    ++appetite.nodes_with[static_cast<std::size_t>(std::min(gpus, kMostCounted))];
+                }
+            }
+            for (std::size_t g = kMostCounted; g-- > 0;) {
+                appetite.nodes_with[g] += appetite.nodes_with[g + 1];
+            }
+        }
+        return appetite;
     }
 
     // Whether what the shortest contract of the class might take would make room enough.
@@ -1202,8 +1303,14 @@ class Pass {
         if (sums_.takeable.empty()) {
             return false;
         }
-        const bool simple = by_budget_alone(false);
-        if (simple) {
+        const std::int64_t need = jobs.shape.gpus_on(jobs.shape.nodes - 1);
+        const Appetite& appetite = appetite_of(jobs.budget);
+        if (!appetite.hungry ||
+            appetite.nodes_with[static_cast<std::size_t>(std::min(need, kMostCounted))] <
+                jobs.shape.nodes) {
+            return false;
+        }
+        if (by_budget_alone(false)) {
             const ClaimantKey key{jobs.shape,        jobs.budget,          0,
                                   jobs.weight_milli, TeamPriority::normal, false};
             const auto refused = refusals_.find(key);
@@ -1211,37 +1318,13 @@ class Pass {
                 return false;
             }
         }
-        PendingJob probe;
-        probe.budget = jobs.budget;
-        probe.shape = jobs.shape;
-        probe.weight_milli = jobs.weight_milli;
-        probe.min_runtime_seconds = std::max<std::int64_t>(least, 1);
-        const Claimant claimant{&probe, TeamPriority::normal, false, false};
-        Judge judge(*this, claimant);
-        if (simple && !is_hungry(jobs, least, judge)) {
+        if (!sum_potential(jobs.budget, jobs.weight_milli * least)) {
             return false;
         }
-        potential_.assign(room_.size(), 0);
-        bool any = false;
-        for (const std::uint32_t r : sums_.takeable) {
-            const Run& run = view_.runs[r];
-            if (taken_[r] || !((!simple && run.budget == jobs.budget) || judge.may(run, false))) {
-                continue;
-            }
-            any = true;
-            for (const NodeShare& share : run.where) {
-                potential_[share.node] += share.gpus;
-            }
-        }
-        if (!any) {
-            return false;
-        }
-        const std::int64_t need = jobs.shape.gpus_on(jobs.shape.nodes - 1);
         const std::int64_t contract_end = view_.now + least;
         std::uint32_t nodes = 0;
         for (NodeIndex n = 0; n < room_.size(); ++n) {
-            if (future_[n].gpus + potential_[n] >= need && future_[n].plannable &&
-                future_[n].until >= contract_end &&
+            if (potential_[n] >= need && future_[n].until >= contract_end &&
                 node_suits(view_, jobs.shape, n, jobs.shape.nodes - 1) &&
                 ++nodes == jobs.shape.nodes) {
                 return true;
@@ -1269,7 +1352,8 @@ class Pass {
     std::int64_t standing_assemblies_ = 0, reserved_ = 0;
     std::vector<bool> closed_;  // nodes that are reserved
     bool somebody_waits_ = false;
-    std::unordered_map<JobShape, std::int64_t, ShapeHash> no_free_place_;  // by contract end
+    // Contract ends from which on there is no place for the shape.
+    std::unordered_map<JobShape, std::int64_t, ShapeHash> no_free_place_, no_future_place_;
     std::unordered_map<ClaimantKey, Refused, ClaimantKeyHash> refusals_;
     std::vector<std::uint8_t> judged_;
     JobVerdict no_verdict_;
@@ -1277,10 +1361,11 @@ class Pass {
     std::vector<std::int64_t> visited_;
     std::vector<bool> live_;
     std::vector<std::int64_t> potential_;
-    std::vector<std::uint32_t> first_of_budget_;  // one takeable run of each, and one free run
-    std::vector<std::int64_t> sated_;  // by budget: from this commitment on it may take nothing
+    std::vector<Appetite> appetites_;  // by budget
+    std::vector<KeyMaker> keys_;       // by side
+    std::vector<bool> keys_known_;
     std::int64_t live_jobs_ = 0;
-    bool classes_dirty_ = false, gangs_wait_ = false, hungry_known_ = false;
+    bool classes_dirty_ = false, gangs_wait_ = false;
     PassResult result_;
 };
 

@@ -43,6 +43,9 @@ PassSums sums_of(const ClusterView& view, const Settings& settings, bool one_pla
                 sums.protected_gpus += share.gpus;
             }
         }
+        if (run.express) {
+            sums.express_runs.push_back(r);
+        }
         if (is_takeable(run, view.now)) {
             sums.takeable.push_back(r);
         }

@@ -12,6 +12,14 @@
 
 namespace tranche {
 
+// The takeable runs of one budget, or the free ones of all.
+struct TakeableGroup {
+    BudgetId budget = kNoBudgetId;
+    bool free = false;
+    std::vector<std::uint32_t> runs;  // sorted
+    std::vector<std::int32_t> gpus;   // by node
+};
+
 struct PassSums {
     std::vector<RoomNode> empty;                      // held by no run, whatever plans say
     std::vector<RoomNode> room;                       // the same less what standing plans will take
@@ -19,6 +27,9 @@ struct PassSums {
     std::vector<std::vector<std::uint32_t>> runs_on;  // by node, sorted
     // Settled runs that are free or past their contract, sorted: what somebody might take.
     std::vector<std::uint32_t> takeable;
+    // The same by budget; left empty where all jobs are looked at anyway.
+    std::vector<TakeableGroup> groups;
+    std::vector<std::uint32_t> express_runs;  // indices
     std::int64_t available_gpus = 0;
     std::int64_t allowed_protected_gpus = 0;  // headroom
     std::int64_t protected_gpus = 0;          // under contract, planned or assembled; not express

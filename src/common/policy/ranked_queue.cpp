@@ -15,8 +15,9 @@ constexpr std::uint32_t kNormalClass = 3U - static_cast<std::uint32_t>(TeamPrior
 
 }  // namespace
 
-RankedQueue::RankedQueue(const ClusterView& view, const Settings& settings)
-    : view_(view), settings_(settings) {
+RankedQueue::RankedQueue(const ClusterView& view, const Settings& settings,
+                         const std::vector<std::uint32_t>& express_runs)
+    : view_(view), settings_(settings), express_runs_(express_runs) {
     clear();
 }
 
@@ -202,7 +203,7 @@ void RankedQueue::begin_lane() {
     if (lane_.empty()) {
         return;
     }
-    ExpressLane lane(view_, *standings_, settings_);
+    ExpressLane lane(view_, *standings_, settings_, &express_runs_);
     for (const auto& [submit, order, slot] : lane_) {
         const PendingJob& job = view_.pending[slot];
         const std::string& user = standings_->members[job.member].user;

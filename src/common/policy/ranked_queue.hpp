@@ -27,7 +27,8 @@ namespace tranche {
 class RankedQueue : public RankSource, public RaiseRights {
   public:
     // All outlive this; `view.pending` holds the jobs.
-    RankedQueue(const ClusterView& view, const Settings& settings);
+    RankedQueue(const ClusterView& view, const Settings& settings,
+                const std::vector<std::uint32_t>& express_runs);
 
     // What is_allocated() says of it must hold until it is erased. A job that could not start if
     // there were room, and one whose plan stands, is not inserted.
@@ -135,6 +136,7 @@ class RankedQueue : public RankSource, public RaiseRights {
 
     const ClusterView& view_;
     const Settings& settings_;
+    const std::vector<std::uint32_t>& express_runs_;
     Standings* standings_ = nullptr;
     Tree trees_[2];
     std::vector<Where> where_;  // by slot
