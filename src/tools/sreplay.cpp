@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "common/base/quoted.hpp"
+#include "sim/baselines.hpp"
 #include "sim/budget_scheduler.hpp"
 #include "sim/decision_trace.hpp"
 #include "sim/report_html.hpp"
@@ -51,9 +52,18 @@ void warn(const std::vector<std::string>& notes) {
 std::unique_ptr<sim::Scheduler> make_scheduler(const std::string& policy,
                                                const sim::Simulation& simulation,
                                                const Settings& settings, const BudgetTree& tree) {
-    (void)policy;
-    return std::make_unique<sim::BudgetScheduler>(simulation.state(), settings, tree,
-                                                  simulation.past(), simulation.begin_at());
+    const sim::SimState& state = simulation.state();
+    if (policy == "slots") {
+        return sim::make_slots(state, settings, tree);
+    }
+    if (policy == "fairtree") {
+        return sim::make_fairtree(state, tree, simulation.begin_at());
+    }
+    if (policy == "fifo") {
+        return sim::make_fifo(state);
+    }
+    return std::make_unique<sim::BudgetScheduler>(state, settings, tree, simulation.past(),
+                                                  simulation.begin_at());
 }
 
 // One simulation: a policy with its settings.

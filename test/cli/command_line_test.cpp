@@ -11,6 +11,7 @@
 
 #include "tools/sbudget_options.hpp"
 #include "tools/srank_options.hpp"
+#include "tools/sreplay_options.hpp"
 #include "tools/table.hpp"
 #include "tools/text_file.hpp"
 
@@ -71,7 +72,7 @@ TEST(CommandLine, unknown_options_and_missing_values_are_named) {
 }
 
 TEST(CommandLine, letters_and_names_of_options_are_used_once) {
-    for (const CommandTable* table : {&srank_table(), &sbudget_table()}) {
+    for (const CommandTable* table : {&srank_table(), &sbudget_table(), &sreplay_table()}) {
         std::set<std::string> names;
         std::set<char> letters;
         for (const OptionRow& row : table->options) {
@@ -86,7 +87,7 @@ TEST(CommandLine, letters_and_names_of_options_are_used_once) {
 }
 
 TEST(ManPages, options_and_columns_are_those_of_the_tables) {
-    for (const CommandTable* table : {&srank_table(), &sbudget_table()}) {
+    for (const CommandTable* table : {&srank_table(), &sbudget_table(), &sreplay_table()}) {
         std::string page = man_page(table->name);
         ASSERT_FALSE(page.empty()) << table->name;
         page = std::regex_replace(page, std::regex(R"(\\-)"), "-");
