@@ -139,7 +139,9 @@ class Checks {
     void charges() {
         std::map<std::string, std::size_t> index;
         for (std::size_t i = 0; i < record_.budgets.size(); ++i) {
-            index.emplace(record_.budgets[i].name, i);
+            if (!record_.budgets[i].name.empty()) {  // else jobs that no budget pays for
+                index.emplace(record_.budgets[i].name, i);
+            }
         }
         std::vector<std::int64_t> allocated(record_.budgets.size(), 0);
         for (const SegmentRecord& segment : record_.segments) {

@@ -122,7 +122,11 @@ std::string waits_json(const SimRecord& record, const Summary& summary) {
 std::vector<std::size_t> charted_budgets(const SimRecord& record, const Summary& summary) {
     std::vector<std::size_t> out;
     for (std::size_t i = 0; i < record.budgets.size(); ++i) {
-        if (record.budgets[i].is_leaf) {
+        const BudgetRecord& budget = record.budgets[i];
+        const bool holds = std::any_of(
+            budget.hours.begin(), budget.hours.end(),
+            [](const BudgetHour& hour) { return hour.charged + hour.free + hour.demand > 0; });
+        if (budget.is_leaf || holds) {
             out.push_back(i);
         }
     }
@@ -139,6 +143,17 @@ std::vector<std::size_t> charted_budgets(const SimRecord& record, const Summary&
     return out;
 }
 
+std::string budget_title(const BudgetRecord& budget) {
+    return budget.name.empty() ? "(no budget)"
+           : budget.is_leaf    ? budget.name
+                               : budget.name + " (jobs of its own)";
+}
+
+// The begin of the hour that holds it.
+std::int64_t hour_of(std::int64_t at) {
+    return (at >= 0 ? at / 3600 : -((-at + 3599) / 3600)) * 3600;
+}
+
 std::string budgets_json(const SimRecord& record, const Summary& summary,
                          const TeamColours& colours) {
     std::size_t hours = 0;
@@ -146,6 +161,7 @@ std::string budgets_json(const SimRecord& record, const Summary& summary,
         hours = std::max(hours, budget.hours.size());
     }
     const std::size_t step = std::max<std::size_t>(1, (hours + kMostPoints - 1) / kMostPoints);
+    const std::int64_t first_at = hour_of(record.begin_at);
     const double seconds =
         static_cast<double>(std::max<std::int64_t>(1, record.end_at - record.begin_at));
     List list;
@@ -155,9 +171,11 @@ std::string budgets_json(const SimRecord& record, const Summary& summary,
         const auto line = [&](std::int64_t BudgetHour::*member) {
             List out;
             for (std::size_t from = 0; from < hours; from += step) {
-                // The last hour may be a part of one.
-                const double until = std::min(seconds, static_cast<double>(from + step) * 3600);
-                const double span = std::max(1.0, until - static_cast<double>(from) * 3600);
+                // The first and the last hour may be parts of one.
+                const std::int64_t at = first_at + static_cast<std::int64_t>(from) * 3600;
+                const std::int64_t until = at + static_cast<std::int64_t>(step) * 3600;
+                const auto span = static_cast<double>(std::max<std::int64_t>(
+                    1, std::min(until, record.end_at) - std::max(at, record.begin_at)));
                 std::int64_t sum = 0;
                 for (std::size_t i = from; i < std::min(from + step, budget.hours.size()); ++i) {
                     sum += budget.hours[i].*member;
@@ -166,26 +184,27 @@ std::string budgets_json(const SimRecord& record, const Summary& summary,
             }
             return out.text();
         };
-        std::int64_t funded = 0;
+        BudgetHour sum;
         for (const BudgetHour& hour : budget.hours) {
-            funded += hour.funded;
+            sum.funded += hour.funded;
+            sum.charged += hour.charged;
+            sum.free += hour.free;
         }
         WorkloadJob paid;
         paid.budget = budget.name;
-        const auto held = figures.charged_gpu_seconds + figures.unallocated_gpu_seconds;
-        list.add("{\"name\":" + json_text(budget.name) + ",\"colour\":\"" +
+        list.add("{\"name\":" + json_text(budget_title(budget)) + ",\"colour\":\"" +
                  team_colour(colours.team_of(paid), 0) + "\",\"delivered\":" +
-                 (figures.owed_gpu_seconds > 0 ? written("%.4f", figures.delivered_fraction)
+                 (figures.owed_gpu_seconds > 0 ? written("%.4f", figures.delivered_fraction())
                                                : std::string("null")) +
-                 ",\"funded_mean\":" + tenths(static_cast<double>(funded) / seconds) +
-                 ",\"charged_mean\":" +
-                 tenths(static_cast<double>(figures.charged_gpu_seconds) / seconds) +
-                 ",\"held\":" + tenths(static_cast<double>(held) / seconds) + ",\"funded\":" +
-                 line(&BudgetHour::funded) + ",\"demand\":" + line(&BudgetHour::demand) +
-                 ",\"charged\":" + line(&BudgetHour::charged) +
+                 ",\"funded_mean\":" + tenths(static_cast<double>(sum.funded) / seconds) +
+                 ",\"charged_mean\":" + tenths(static_cast<double>(sum.charged) / seconds) +
+                 ",\"held\":" + tenths(static_cast<double>(sum.charged + sum.free) / seconds) +
+                 ",\"funded\":" + line(&BudgetHour::funded) + ",\"demand\":" +
+                 line(&BudgetHour::demand) + ",\"charged\":" + line(&BudgetHour::charged) +
                  ",\"free\":" + line(&BudgetHour::free) + "}");
     }
-    return "\"step_seconds\":" + std::to_string(step * 3600) + ",\"budgets\":" + list.text();
+    return "\"hours_from\":" + std::to_string(first_at) +
+           ",\"step_seconds\":" + std::to_string(step * 3600) + ",\"budgets\":" + list.text();
 }
 
 std::string record_json(const SimRecord& record, const Summary& summary,
@@ -357,13 +376,14 @@ std::string budgets_table(const Summary& summary) {
         const auto cell = [&](const char* label, const std::string& value) {
             return "<td data-label=\"" + std::string(label) + "\">" + value + "</td>";
         };
-        out += "<tr><th scope=\"row\">" + escaped(budget.name) + "</th>" +
+        out += "<tr><th scope=\"row\">" +
+               escaped(budget.name.empty() ? "(no budget)" : budget.name) + "</th>" +
                cell("Funded, %", written("%.1f", 100 * budget.funded_fraction)) +
                cell("Charged, GPU h", hours(budget.charged_gpu_seconds)) +
                cell("Free, GPU h", hours(budget.unallocated_gpu_seconds)) +
                cell("Owed, GPU h", hours(budget.owed_gpu_seconds)) +
                cell("Delivered, %", budget.owed_gpu_seconds > 0
-                                        ? written("%.1f", 100 * budget.delivered_fraction)
+                                        ? written("%.1f", 100 * budget.delivered_fraction())
                                         : std::string("–")) +
                cell("Starved, %", budget.half_days_with_demand > 0
                                       ? written("%.1f", 100 * budget.starved_fraction())
@@ -497,7 +517,8 @@ std::string waits_section(std::span<const SimRecord* const> records,
         "</select></label></div>\n<div id=\"waits\"></div>\n"
         "<ul class=\"legend\" id=\"wait-legend\"></ul>\n";
     for (std::size_t i = 0; i < summaries.size(); ++i) {
-        const std::string under = summaries.size() > 1 ? ", " + escaped(summaries[i].policy) : "";
+        const std::string under =
+            summaries.size() > 1 ? " under " + escaped(summaries[i].policy) : "";
         out += "<div data-record=\"" + std::to_string(i) + "\">\n" +
                waits_table(summaries[i].waits,
                            ("Waits by class" + under +
@@ -520,7 +541,7 @@ std::string shares_section(const std::vector<Summary>& summaries) {
         "<p class=\"quiet\">GPUs that each budget held, free runs included, stacked.</p>\n"
         "<div id=\"shares\"></div>\n<p class=\"quiet\" style=\"margin-top:14px\">Each budget "
         "against its funding, in GPUs: full colour is charged, striped is free; the dashed line is "
-        "what it is funded for, the thin line its demand.</p>\n"
+        "what it is funded for, the thin line its demand, cut off at the top.</p>\n"
         "<svg width=\"0\" height=\"0\" style=\"position:absolute\" aria-hidden=\"true\"><defs>"
         "<pattern id=\"free-stripes\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" "
         "patternTransform=\"rotate(45)\"><rect width=\"2.3\" height=\"6\" "

@@ -130,7 +130,7 @@ const axisText = (at, step) => {
   return day === 0 && step < 86400 ? '00:00' : 'day ' + day;
 };
 const STEPS = [1, 5, 10, 30, 60, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400,
-  172800, 604800, 1209600, 2419200, 7862400];
+  172800, 345600, 604800, 1209600, 2419200, 7862400];
 const stepFor = (seconds, marks) => STEPS.find(s => seconds / s <= marks) ||
   Math.ceil(seconds / marks / 86400) * 86400;
 
@@ -220,6 +220,7 @@ function draw() {
   pen.beginPath(); pen.rect(L.left, 0, L.plot, L.height); pen.clip();
   const spacing = L.rowHeight >= 6 ? 1 : L.rowHeight * 0.12;
   const edges = [], labels = [], open = [];
+  let edgeRoom = 0;                  // width of the runs that end at a red edge
   const lastX = new Float64Array(made.rows).fill(-1);
   for (let i = 0; i < made.count; ++i) {
     const begin = made.begin[i];
@@ -242,14 +243,15 @@ function draw() {
       const xo = Math.max(x0, xOf(begin + openFrom));
       if (x1 - cut > xo) open.push(xo, y, x1 - cut - xo, h);
     }
-    if (made.flat[k + 5] & 1 && !dim && x1 < L.width + 2) edges.push(x1 - cut, y, h);
+    if (made.flat[k + 5] & 1 && !dim && x1 < L.width + 2) { edges.push(x1 - cut, y, h); edgeRoom += w; }
     if (w >= 44 && h >= 11 && !dim) labels.push([x0, y, w, h, job]);
   }
   pen.globalAlpha = 1;
   pen.fillStyle = stripes;
   for (let i = 0; i < open.length; i += 4) pen.fillRect(open[i], open[i + 1], open[i + 2], open[i + 3]);
   pen.strokeStyle = taken;
-  pen.lineWidth = L.rowHeight >= 6 ? 2.4 : L.rowHeight >= 3 ? 1.6 : 1.1;
+  const widest = L.rowHeight >= 6 ? 2.4 : L.rowHeight >= 3 ? 1.6 : 1.1;
+  pen.lineWidth = Math.max(0.8, Math.min(widest, edgeRoom / Math.max(1, edges.length / 3) / 7));
   pen.beginPath();
   for (let i = 0; i < edges.length; i += 3) { pen.moveTo(edges[i], edges[i + 1]); pen.lineTo(edges[i], edges[i + 1] + edges[i + 2]); }
   pen.stroke();
@@ -468,6 +470,21 @@ function waits() {
     list.appendChild(item);
   });
 }
+// Means over stretches, so that a line has no more points than its width shows.
+function coarse(values, by) {
+  if (by < 2) return values;
+  const out = [];
+  for (let i = 0; i < values.length; i += by) {
+    const part = values.slice(i, i + by);
+    out.push(part.reduce((sum, v) => sum + v, 0) / part.length);
+  }
+  return out;
+}
+// Where point i begins, in pixels; the first and the last stretch may be cut by the record's ends.
+const pointX = (rec, by, left, right) => i => {
+  const at = rec.hours_from + i * by * rec.step_seconds;
+  return left + Math.min(1, Math.max(0, (at - rec.begin) / (rec.end - rec.begin))) * (right - left);
+};
 function steps(values, x, y) {
   let d = '';
   values.forEach((v, i) => { d += (i ? 'L' : 'M') + round(x(i)) + ' ' + round(y(v)) + 'H' + round(x(i + 1)); });
@@ -491,21 +508,22 @@ function shares() {
   const rec = record(), series = rec.budgets;
   const holder = byId('shares');
   if (!series.length) return;
-  const points = series[0].charged.length, gpus = rec.nodes.reduce((sum, n) => sum + n[1], 0);
+  const gpus = rec.nodes.reduce((sum, n) => sum + n[1], 0);
   {
     const { svg, width, height } = chart(holder, 260, 'GPUs held over time, stacked by budget. ' +
       series.map(b => `${b.name} ${round(b.held)} of ${round(b.funded_mean)} funded`).join('; '));
     const left = 42, right = width - 8, top = 8, bottom = height - 24;
-    const seconds = rec.end - rec.begin;
-    const x = i => left + Math.min(1, i * rec.step_seconds / seconds) * (right - left);
+    const by = Math.max(1, Math.ceil(series[0].charged.length / ((right - left) / 3)));
+    const x = pointX(rec, by, left, right);
     const y = v => bottom - v / Math.max(1, gpus) * (bottom - top);
     for (const part of [0, 0.25, 0.5, 0.75, 1]) {
       make('path', { class: 'grid', d: `M${left} ${y(gpus * part)}H${right}` }, svg);
       make('text', { x: left - 6, y: y(gpus * part) + 4, 'text-anchor': 'end' }, svg, round(gpus * part));
     }
-    let low = new Array(points).fill(0);
+    let low = coarse(series[0].charged, by).fill(0);
     for (const b of series) {
-      const high = low.map((v, i) => v + b.charged[i] + b.free[i]);
+      const charged = coarse(b.charged, by), free = coarse(b.free, by);
+      const high = low.map((v, i) => v + charged[i] + free[i]);
       const drawn = make('path', { d: area(low, high, x, y), fill: b.colour, stroke: style('--paper'), 'stroke-width': 0.4 }, svg);
       make('title', {}, drawn, b.name);
       low = high;
@@ -526,22 +544,23 @@ function shares() {
     many.appendChild(figure);
     const { svg, width, height } = chart(held, 120, b.name + ': ' + caption.textContent);
     const left = 30, right = width - 4, top = 6, bottom = height - 22;
-    const total = b.charged.map((v, i) => v + b.free[i]);
+    const by = Math.max(1, Math.ceil(b.charged.length / ((right - left) / 4)));
+    const charged = coarse(b.charged, by), free = coarse(b.free, by);
+    const total = charged.map((v, i) => v + free[i]);
     const most = Math.max(1, ...total, ...b.funded) * 1.08;
-    const x = i => left + Math.min(1, i * rec.step_seconds / (rec.end - rec.begin)) * (right - left);
+    const x = pointX(rec, by, left, right);
     const y = v => bottom - Math.min(v, most) / most * (bottom - top);
     for (const part of [0, 0.5, 1]) {
       make('text', { x: left - 5, y: y(most * part) + (part === 1 ? 9 : 4), 'text-anchor': 'end', class: 'quiet' }, svg, Math.round(most * part));
       make('path', { class: 'grid', d: `M${left} ${round(y(most * part))}H${right}` }, svg);
     }
     timeMarks(svg, rec, left, right, top, bottom, 82);
-    const zero = new Array(points).fill(0);
-    make('path', { d: area(zero, b.charged, x, y), fill: b.colour }, svg);
-    const drawn = area(b.charged, total, x, y);
+    make('path', { d: area(charged.map(() => 0), charged, x, y), fill: b.colour }, svg);
+    const drawn = area(charged, total, x, y);
     make('path', { d: drawn, fill: b.colour, 'fill-opacity': 0.45 }, svg);
     make('path', { d: drawn, fill: 'url(#free-stripes)' }, svg);
-    make('path', { class: 'demand', d: steps(b.demand, x, y) }, svg);
-    make('path', { class: 'funded', d: steps(b.funded, x, y) }, svg);
+    make('path', { class: 'demand', d: steps(coarse(b.demand, by), x, y) }, svg);
+    make('path', { class: 'funded', d: steps(coarse(b.funded, by), x, y) }, svg);
   }
 }
 function show(index) {

@@ -134,9 +134,11 @@ std::string size_name(std::size_t index) {
     return std::to_string(least) + "-" + std::to_string(most);
 }
 
+// Without those below it.
 BudgetSummary summarize_budget(const BudgetRecord& budget) {
     BudgetSummary out;
     out.name = budget.name;
+    out.parent = budget.parent;
     out.is_leaf = budget.is_leaf;
     out.funded_fraction = budget.funded_fraction;
     out.preemptions_suffered = budget.preemptions_suffered;
@@ -146,11 +148,7 @@ BudgetSummary summarize_budget(const BudgetRecord& budget) {
         out.unallocated_gpu_seconds += hour.free;
         out.owed_gpu_seconds += std::min(hour.funded, hour.demand);
     }
-    if (out.owed_gpu_seconds > 0) {
-        out.delivered_fraction =
-            static_cast<double>(std::min(out.charged_gpu_seconds, out.owed_gpu_seconds)) /
-            static_cast<double>(out.owed_gpu_seconds);
-    }
+    out.delivered_gpu_seconds = std::min(out.charged_gpu_seconds, out.owed_gpu_seconds);
     for (std::size_t from = 0; from + kHalfDay <= budget.hours.size(); from += kHalfDay) {
         std::int64_t funded = 0, charged = 0;
         bool wanted_all = true;
@@ -169,6 +167,32 @@ BudgetSummary summarize_budget(const BudgetRecord& budget) {
     return out;
 }
 
+// Which budgets are above which, by their place in a list.
+class BudgetChains {
+  public:
+    explicit BudgetChains(const std::vector<BudgetRecord>& budgets) : budgets_(budgets) {
+        for (std::size_t i = 0; i < budgets.size(); ++i) {
+            places_.emplace(budgets[i].name, i);
+        }
+    }
+    // The budget itself, its parent, and so on; nothing for a name that is not in the list.
+    std::vector<std::size_t> from(const std::string& name) const {
+        std::vector<std::size_t> out;
+        for (auto place = places_.find(name); place != places_.end() && out.size() < places_.size();
+             place = places_.find(budgets_[place->second].parent)) {
+            out.push_back(place->second);
+            if (budgets_[place->second].parent.empty()) {
+                break;
+            }
+        }
+        return out;
+    }
+
+  private:
+    const std::vector<BudgetRecord>& budgets_;
+    std::map<std::string_view, std::size_t> places_;
+};
+
 double ratio(std::int64_t part, std::int64_t whole) {
     return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
 }
@@ -177,10 +201,55 @@ double gpu_hours(std::int64_t gpu_seconds) {
     return static_cast<double>(gpu_seconds) / 3600;
 }
 
+void summarize_budgets(const SimRecord& record, Summary& out) {
+    std::vector<BudgetSummary> own;
+    std::int64_t owed = 0, delivered = 0;
+    std::uint64_t half_days = 0, starved = 0;
+    for (const BudgetRecord& each : record.budgets) {
+        const BudgetSummary& budget = own.emplace_back(summarize_budget(each));
+        if (budget.owed_gpu_seconds == 0) {
+            continue;
+        }
+        owed += budget.owed_gpu_seconds;
+        delivered += budget.delivered_gpu_seconds;
+        half_days += budget.half_days_with_demand;
+        starved += budget.starved_half_days;
+        out.teams_at_95_percent += budget.delivered_fraction() >= 0.95 ? 1 : 0;
+        if (out.teams++ == 0 || budget.delivered_fraction() < out.worst_team_delivered) {
+            out.worst_team = budget.name;
+            out.worst_team_delivered = budget.delivered_fraction();
+        }
+    }
+    out.delivered_fraction = owed == 0 ? 1.0 : ratio(delivered, owed);
+    out.starved_fraction =
+        ratio(static_cast<std::int64_t>(starved), static_cast<std::int64_t>(half_days));
+    out.budgets = own;
+    const BudgetChains chains(record.budgets);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+        for (const std::size_t above : chains.from(own[i].name)) {
+            if (above == i) {
+                continue;
+            }
+            BudgetSummary& sum = out.budgets[above];
+            sum.charged_gpu_seconds += own[i].charged_gpu_seconds;
+            sum.unallocated_gpu_seconds += own[i].unallocated_gpu_seconds;
+            sum.owed_gpu_seconds += own[i].owed_gpu_seconds;
+            sum.delivered_gpu_seconds += own[i].delivered_gpu_seconds;
+            sum.half_days_with_demand += own[i].half_days_with_demand;
+            sum.starved_half_days += own[i].starved_half_days;
+            sum.preemptions_suffered += own[i].preemptions_suffered;
+            sum.preemptions_caused += own[i].preemptions_caused;
+        }
+    }
+}
+
 void summarize_waits(const SimRecord& record, Summary& out) {
     const std::int64_t cluster_gpus = record.cluster.gpus();
     std::vector<std::vector<std::int64_t>> defined(std::size(kDefinedClasses));
-    WaitLists classes, budgets;
+    WaitLists classes;
+    const BudgetChains chains(record.budgets);
+    std::map<std::string, std::vector<std::size_t>> chain_of;
+    std::vector<std::vector<std::int64_t>> budgets(record.budgets.size());
     std::map<std::size_t, std::vector<std::int64_t>> sizes;
     for (const JobRecord& job : record.jobs) {
         if (!waited(job)) {
@@ -197,8 +266,12 @@ void summarize_waits(const SimRecord& record, Summary& out) {
             classes[named].push_back(wait);
         }
         sizes[size_index(job.job.gpus)].push_back(wait);
-        if (!job.job.budget.empty()) {
-            budgets[job.job.budget].push_back(wait);
+        const auto chain = chain_of.try_emplace(job.job.budget);
+        if (chain.second) {
+            chain.first->second = chains.from(job.job.budget);
+        }
+        for (const std::size_t budget : chain.first->second) {
+            budgets[budget].push_back(wait);
         }
     }
     WaitSummaries summaries;
@@ -211,10 +284,8 @@ void summarize_waits(const SimRecord& record, Summary& out) {
     for (auto& [index, waits] : sizes) {
         out.waits_by_size.push_back({size_name(index), summaries.of(waits, true)});
     }
-    for (BudgetSummary& budget : out.budgets) {
-        if (const auto found = budgets.find(budget.name); found != budgets.end()) {
-            budget.waits = summaries.of(found->second, true);
-        }
+    for (std::size_t i = 0; i < budgets.size(); ++i) {
+        out.budgets[i].waits = summaries.of(budgets[i], true);
     }
 }
 
@@ -252,12 +323,13 @@ Json waits_to_json(const WaitSummary& waits, bool whole) {
 Json budget_to_json(const BudgetSummary& budget) {
     Json out = Json::object();
     out.set("name", budget.name);
+    out.set("parent", budget.parent);
     out.set("leaf", budget.is_leaf);
     out.set("funded_fraction", decimal(budget.funded_fraction, 6));
     out.set("charged_gpu_hours", decimal(gpu_hours(budget.charged_gpu_seconds), 3));
     out.set("unallocated_gpu_hours", decimal(gpu_hours(budget.unallocated_gpu_seconds), 3));
     out.set("owed_gpu_hours", decimal(gpu_hours(budget.owed_gpu_seconds), 3));
-    out.set("delivered_fraction", decimal(budget.delivered_fraction, 6));
+    out.set("delivered_fraction", decimal(budget.delivered_fraction(), 6));
     out.set("starved_fraction", decimal(budget.starved_fraction(), 6));
     out.set("wait_seconds", waits_to_json(budget.waits, false));
     out.set("preemptions", Json::object()
@@ -442,26 +514,7 @@ Summary summarize(const SimRecord& record) {
     out.goodput_fraction =
         1 - ratio(record.lost_requeued_gpu_seconds + record.lost_ended_gpu_seconds,
                   record.used_gpu_seconds);
-    std::int64_t owed = 0, delivered = 0;
-    std::uint64_t half_days = 0, starved = 0;
-    for (const BudgetRecord& each : record.budgets) {
-        const BudgetSummary& budget = out.budgets.emplace_back(summarize_budget(each));
-        if (!budget.is_leaf || budget.owed_gpu_seconds == 0) {
-            continue;
-        }
-        owed += budget.owed_gpu_seconds;
-        delivered += std::min(budget.charged_gpu_seconds, budget.owed_gpu_seconds);
-        half_days += budget.half_days_with_demand;
-        starved += budget.starved_half_days;
-        out.teams_at_95_percent += budget.delivered_fraction >= 0.95 ? 1 : 0;
-        if (out.teams++ == 0 || budget.delivered_fraction < out.worst_team_delivered) {
-            out.worst_team = budget.name;
-            out.worst_team_delivered = budget.delivered_fraction;
-        }
-    }
-    out.delivered_fraction = owed == 0 ? 1.0 : ratio(delivered, owed);
-    out.starved_fraction =
-        ratio(static_cast<std::int64_t>(starved), static_cast<std::int64_t>(half_days));
+    summarize_budgets(record, out);
     for (const PreemptionEvent& event : record.preemptions) {
         PreemptionCounts& counts = out.preemptions;
         ++counts.total;

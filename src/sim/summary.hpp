@@ -36,24 +36,33 @@ struct NamedWaits {
     WaitSummary waits;
 };
 
+// Of a budget with all budgets below it.
 struct BudgetSummary {
-    std::string name;
+    std::string name;  // empty: the jobs that no budget pays for
+    std::string parent;
     bool is_leaf = true;
     double funded_fraction = 0;
     std::int64_t charged_gpu_seconds = 0, unallocated_gpu_seconds = 0;
-    std::int64_t owed_gpu_seconds = 0;  // sum over hours of min(funded, demand)
-    // min(charged, owed) / owed, both summed over the whole record; 1 where nothing was owed.
-    double delivered_fraction = 1;
-    // Whole half-days, counted from the record's begin, in each hour of which demand reached the
-    // funding; and those of them in which less than a quarter of the funding was charged.
+    // Of one budget: the sum over hours of min(funded, demand), and min(charged, owed) of the two
+    // sums over the whole record. Of those above it: the sums of both.
+    std::int64_t owed_gpu_seconds = 0, delivered_gpu_seconds = 0;
+    // Half-days of 12 hours, counted from the record's first hour, in each hour of which demand
+    // reached the funding; and those of them in which less than a quarter of the funding was
+    // charged.
     std::uint64_t half_days_with_demand = 0, starved_half_days = 0;
     WaitSummary waits;
     std::uint64_t preemptions_suffered = 0, preemptions_caused = 0;
 
+    // 1 where nothing was owed.
+    double delivered_fraction() const noexcept {
+        return owed_gpu_seconds == 0 ? 1.0
+                                     : static_cast<double>(delivered_gpu_seconds) /
+                                           static_cast<double>(owed_gpu_seconds);
+    }
     double starved_fraction() const noexcept {
-        return half_days_with_demand == 0
-                   ? 0.0
-                   : static_cast<double>(starved_half_days) / double(half_days_with_demand);
+        return half_days_with_demand == 0 ? 0.0
+                                          : static_cast<double>(starved_half_days) /
+                                                static_cast<double>(half_days_with_demand);
     }
 };
 
@@ -81,7 +90,8 @@ struct Summary {
     double goodput_fraction = 1;
     PreemptionCounts preemptions;
     Invariants invariants;
-    // Of the teams, which are the leaf budgets: those with anything owed count.
+    // Of the teams: the leaf budgets, and inner budgets that pay for jobs of their own, each with
+    // these jobs only; those to which anything was owed.
     double delivered_fraction = 1;  // sum of min(charged, owed) / sum of owed
     double starved_fraction = 0;    // starved half-days / half-days with demand
     std::uint64_t teams = 0, teams_at_95_percent = 0;

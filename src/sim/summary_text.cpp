@@ -97,6 +97,10 @@ std::vector<const BudgetSummary*> shown_budgets(const Summary& summary) {
     return out;
 }
 
+std::string budget_name(const BudgetSummary& budget) {
+    return budget.name.empty() ? "(no budget)" : printable(budget.name);
+}
+
 std::string more_budgets(const Summary& summary) {
     return summary.budgets.size() > kMostBudgets
                ? "… and " + std::to_string(summary.budgets.size() - kMostBudgets) +
@@ -111,9 +115,10 @@ std::string budgets_text(const Summary& summary) {
     rows.add({"", "%", "GPU h", "GPU h", "GPU h", "%", "%", "wait", "wait", "runs"});
     for (const BudgetSummary* budget : shown_budgets(summary)) {
         const bool owed = budget->owed_gpu_seconds > 0;
-        rows.add({printable(budget->name), percent(budget->funded_fraction),
+        rows.add({budget_name(*budget), percent(budget->funded_fraction),
                   hours(budget->charged_gpu_seconds), hours(budget->unallocated_gpu_seconds),
-                  hours(budget->owed_gpu_seconds), owed ? percent(budget->delivered_fraction) : "-",
+                  hours(budget->owed_gpu_seconds),
+                  owed ? percent(budget->delivered_fraction()) : "-",
                   budget->half_days_with_demand > 0 ? percent(budget->starved_fraction()) : "-",
                   waits_or_dash(budget->waits, budget->waits.p50),
                   waits_or_dash(budget->waits, budget->waits.p90),
@@ -163,7 +168,7 @@ std::string assemblies_text(const SimRecord& record) {
         return {};
     }
     Rows rows;
-    rows.add({"ASSEMBLY OF", "GPUS", "ITS TURN", "GRANTED", "FOR", "STARTED"});
+    rows.add({"LARGE JOB", "GPUS", "ITS TURN", "GRANTED", "FOR", "STARTED"});
     const std::size_t shown = std::min<std::size_t>(record.assemblies.size(), 20);
     for (std::size_t i = 0; i < shown; ++i) {
         const AssemblyRecord& each = record.assemblies[i];
@@ -301,7 +306,7 @@ std::string team_hours(const std::vector<Summary>& all) {
     }
     rows.add(std::move(head));
     for (const BudgetSummary* budget : shown_budgets(all.front())) {
-        std::vector<std::string> row = {printable(budget->name), percent(budget->funded_fraction)};
+        std::vector<std::string> row = {budget_name(*budget), percent(budget->funded_fraction)};
         for (const Summary& summary : all) {
             const auto found =
                 std::find_if(summary.budgets.begin(), summary.budgets.end(),

@@ -17,13 +17,14 @@ namespace tranche::sim {
 namespace {
 
 constexpr double kMargin = 16;
-constexpr double kNamesWidth = 62;         // of nodes, left of a panel
-constexpr double kHeadHeight = 44;         // policy and figures above a panel
-constexpr double kAxisHeight = 40;         // below it
-constexpr double kCharWidth = 6.6;         // of 12 px text, on average
-constexpr std::size_t kMostRects = 36000;  // of all panels: some 2 MB
-constexpr std::size_t kMostTitles = 2500;  // bars that say more when pointed at
-constexpr std::size_t kMostLegend = 48;    // teams
+constexpr double kNamesWidth = 62;             // of nodes, left of a panel
+constexpr double kHeadHeight = 44;             // policy and figures above a panel
+constexpr double kAxisHeight = 40;             // below it
+constexpr double kCharWidth = 6.6;             // of 12 px text, on average
+constexpr std::size_t kMostRects = 36000;      // of all panels: some 2 MB
+constexpr std::size_t kMostTitles = 2500;      // bars that say more when pointed at
+constexpr std::uint32_t kMerged = 0xffffffff;  // the segment of short bars that became one
+constexpr std::size_t kMostLegend = 48;        // teams
 
 std::string number(double value) {
     const auto hundredths = static_cast<std::int64_t>(std::llround(value * 100));
@@ -157,6 +158,7 @@ class ShortBars {
         std::int64_t last_cell = -1;
         for (const auto& [key, held] : cells_) {
             Bar bar;
+            bar.segment = kMerged;
             bar.row = key.second;
             bar.begin_at = held.begin_at;
             bar.end_at = held.begin_at + held.seconds;
@@ -340,17 +342,20 @@ class Panel {
     }
 
     std::string runs(const Scale& scale) const {
-        const bool titles = drawn_.bars.size() <= kMostTitles && drawn_.merged == 0;
+        const bool titles = drawn_.bars.size() <= kMostTitles;
         std::map<ColourKey, std::string> by_colour;
         std::string hatched, edges, labels;
+        const double edge = edge_width();
         // Of each row, so that a crowd of edges does not paint it red.
         std::vector<double> edge_at(timeline_.rows(), -1e9);
         for (const Bar& bar : drawn_.bars) {
             const Box box = scale.bar(bar.row, bar.rows, bar.begin_at, bar.end_at);
             std::string& drawn = by_colour[{bar.team, bar.shade}];
-            if (titles) {
+            if (titles && bar.segment != kMerged) {
                 drawn += "<path d=\"" + path_of(box) + "\"><title>" +
                          escaped_lines(bar_title(record_, bar)) + "</title></path>\n";
+            } else if (titles) {
+                drawn += "<path d=\"" + path_of(box) + "\"/>\n";
             } else {
                 drawn += path_of(box);
             }
@@ -360,12 +365,12 @@ class Panel {
                     hatched += path_of({from, box.y, box.x + box.width - from, box.height});
                 }
             }
-            if (bar.preempted && box.x + box.width - edge_at[bar.row] >= 2.5 * edge_width()) {
+            if (bar.preempted && box.x + box.width - edge_at[bar.row] >= 2.5 * edge) {
                 edge_at[bar.row] = box.x + box.width;
                 edges += "M" + number(box.x + box.width) + " " + number(box.y) + "v" +
                          number(box.height);
             }
-            if (titles && box.width >= 44 && box.height >= 11) {
+            if (titles && bar.segment != kMerged && box.width >= 44 && box.height >= 11) {
                 labels += label(bar, box);
             }
         }
@@ -389,7 +394,20 @@ class Panel {
         return out + labels;
     }
 
-    double edge_width() const { return row_height_ >= 6 ? 2.4 : row_height_ >= 3 ? 1.6 : 1.1; }
+    // Thin where the runs that end at one are short, so that red does not cover them.
+    double edge_width() const {
+        const double widest = row_height_ >= 6 ? 2.4 : row_height_ >= 3 ? 1.6 : 1.1;
+        std::int64_t seconds = 0, edges = 0;
+        for (const Bar& bar : drawn_.bars) {
+            seconds += bar.preempted ? bar.end_at - bar.begin_at : 0;
+            edges += bar.preempted ? 1 : 0;
+        }
+        const double mean =
+            (width_ - kNamesWidth) * static_cast<double>(seconds) /
+            static_cast<double>(std::max<std::int64_t>(1, edges) *
+                                std::max<std::int64_t>(1, record_.end_at - record_.begin_at));
+        return std::clamp(mean / 7, 0.8, widest);
+    }
 
     std::string label(const Bar& bar, const Box& box) const {
         const JobRecord& job = record_.jobs[record_.segments[bar.segment].job];

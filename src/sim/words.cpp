@@ -109,10 +109,10 @@ std::string axis_text(std::int64_t at, std::int64_t step) {
 }
 
 std::int64_t axis_step(std::int64_t seconds, std::int64_t marks) {
-    constexpr std::array<std::int64_t, 20> kSteps = {
-        1,    5,        10,       30,        60,        300,      600,
-        900,  1800,     3600,     2 * 3600,  3 * 3600,  6 * 3600, 12 * 3600,
-        kDay, 2 * kDay, 7 * kDay, 14 * kDay, 28 * kDay, 91 * kDay};
+    constexpr std::array<std::int64_t, 21> kSteps = {
+        1,    5,        10,       30,       60,        300,       600,
+        900,  1800,     3600,     2 * 3600, 3 * 3600,  6 * 3600,  12 * 3600,
+        kDay, 2 * kDay, 4 * kDay, 7 * kDay, 14 * kDay, 28 * kDay, 91 * kDay};
     for (const std::int64_t step : kSteps) {
         if (seconds / step <= marks) {
             return step;

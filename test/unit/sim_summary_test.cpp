@@ -118,9 +118,9 @@ TEST(SimSummary, OwedAndDeliveredAreSumsOverTheWholeRecord) {
     // A: 24 x 8 owed, 22 x 8 charged. B: 4 + 14 x 8 = 116 owed, 4 charged.
     EXPECT_EQ(summary.budgets[0].owed_gpu_seconds, 192 * 3600);
     EXPECT_EQ(summary.budgets[0].charged_gpu_seconds, 176 * 3600);
-    EXPECT_DOUBLE_EQ(summary.budgets[0].delivered_fraction, 176.0 / 192);
+    EXPECT_DOUBLE_EQ(summary.budgets[0].delivered_fraction(), 176.0 / 192);
     EXPECT_EQ(summary.budgets[1].owed_gpu_seconds, 116 * 3600);
-    EXPECT_DOUBLE_EQ(summary.budgets[1].delivered_fraction, 4.0 / 116);
+    EXPECT_DOUBLE_EQ(summary.budgets[1].delivered_fraction(), 4.0 / 116);
     EXPECT_DOUBLE_EQ(summary.delivered_fraction, 180.0 / 308);
     EXPECT_EQ(summary.teams, 2U);
     EXPECT_EQ(summary.teams_at_95_percent, 0U);
@@ -131,8 +131,34 @@ TEST(SimSummary, WhatIsChargedBeyondTheOwedDoesNotDeliverMore) {
     SimRecord record = day();
     // A charged 30 GPUs in its last hour: more than it was owed in all.
     record.budgets[0].hours.back().charged = 30 * 3600;
-    EXPECT_DOUBLE_EQ(summarize(record).budgets[0].delivered_fraction, 1.0);
+    EXPECT_DOUBLE_EQ(summarize(record).budgets[0].delivered_fraction(), 1.0);
     EXPECT_DOUBLE_EQ(summarize(record).delivered_fraction, 196.0 / 308);
+}
+
+TEST(SimSummary, AnInnerBudgetIsItsJobsAndAllThoseBelowIt) {
+    SimRecord record = day();
+    BudgetRecord above;
+    above.name = "P";
+    above.parent = "root";
+    above.is_leaf = false;
+    above.funded_fraction = 1;
+    above.preemptions_suffered = 2;
+    // Its own side: 10 GPU h owed, 3 of them charged.
+    above.hours.push_back({10 * 3600, 12 * 3600, 3 * 3600, 3600});
+    record.budgets[0].parent = record.budgets[1].parent = "P";
+    record.budgets.push_back(above);
+    const Summary summary = summarize(record);
+    const BudgetSummary& sum = summary.budgets[2];
+    EXPECT_EQ(sum.charged_gpu_seconds, (176 + 4 + 3) * 3600);
+    EXPECT_EQ(sum.unallocated_gpu_seconds, 3600);
+    EXPECT_EQ(sum.owed_gpu_seconds, (192 + 116 + 10) * 3600);
+    EXPECT_DOUBLE_EQ(sum.delivered_fraction(), 183.0 / 318);
+    EXPECT_EQ(sum.half_days_with_demand, 3U);
+    EXPECT_EQ(sum.preemptions_suffered, 3U);
+    EXPECT_EQ(sum.waits.count, 3U);  // J1, J2, J4
+    // Each counts once in the whole, its own side as a third team.
+    EXPECT_DOUBLE_EQ(summary.delivered_fraction, 183.0 / 318);
+    EXPECT_EQ(summary.teams, 3U);
 }
 
 TEST(SimSummary, AHalfDayStarvesOnlyWithDemandInAllOfIt) {
@@ -390,6 +416,11 @@ TEST(SimInvariants, AChargeForFreeWorkIsFound) {
     EXPECT_FALSE(check_invariants(record).only_allocated_runs_charged);
     record = day();
     record.segments[2].kind = RunKind::allocated;  // J3 has no budget
+    EXPECT_FALSE(check_invariants(record).only_allocated_runs_charged);
+    record = day();
+    record.budgets.emplace_back().hours.push_back({0, 0, 0, 32 * 3600});  // of jobs without one
+    EXPECT_TRUE(check_invariants(record).only_allocated_runs_charged);
+    record.segments[2].kind = RunKind::allocated;
     EXPECT_FALSE(check_invariants(record).only_allocated_runs_charged);
 }
 
