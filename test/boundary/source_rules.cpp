@@ -39,8 +39,8 @@ struct Ban {
     std::string what;
 };
 
-// Of the core: everything that would make two equal inputs give two answers, or that a host of the
-// core (slurmctld, the simulator) has to decide.
+// Of the core and the simulator: everything that would make two equal inputs give two answers, or
+// that a host (slurmctld, the command) has to decide.
 const std::vector<Ban> kCoreBans = {
     {std::regex(
          R"(#\s*include\s*<(thread|mutex|shared_mutex|condition_variable|future|stop_token)>)"),
@@ -161,9 +161,9 @@ class Reader {
             if (std::regex_search(code[i], kDirective) &&
                 std::regex_search(raw[i], match, kInclude))
                 check_include(i + 1, match[1], match[2] == "\"", level);
-            if (level <= kLevels.at("common/report"))
+            if (level <= kLevels.at("common/report") || *folder_ == "sim")
                 check_bans(i + 1, code[i], kCoreBans);
-            else if (*folder_ != "tools" && *folder_ != "sim")
+            else if (*folder_ != "tools")
                 check_bans(i + 1, code[i], kLoadedBans);
         }
     }

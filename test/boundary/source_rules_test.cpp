@@ -38,6 +38,8 @@ TEST(SourceRules, each_breach_in_a_wrong_tree_is_found_and_nothing_else) {
         "*_slurm.cpp know Slurm\n"
         "src/plugins/priority_budget/priority_budget.cpp:2: slurm/slurm_errno.h: only "
         "src/plugins/slurm and *_slurm.cpp know Slurm\n"
+        "src/sim/replay.cpp:2: the core has no clock; instants are arguments\n"
+        "src/sim/replay.cpp:3: engine/engine.cpp: sim is not above engine\n"
         "src/stray.hpp:1: this folder has no place in the order of includes\n");
 }
 
