@@ -520,7 +520,7 @@ function shares() {
       make('path', { class: 'grid', d: `M${left} ${y(gpus * part)}H${right}` }, svg);
       make('text', { x: left - 6, y: y(gpus * part) + 4, 'text-anchor': 'end' }, svg, round(gpus * part));
     }
-    let low = coarse(series[0].charged, by).fill(0);
+    let low = coarse(series[0].charged, by).map(() => 0);
     for (const b of series) {
       const charged = coarse(b.charged, by), free = coarse(b.free, by);
       const high = low.map((v, i) => v + charged[i] + free[i]);

@@ -77,12 +77,18 @@ std::string fitted(const std::string& text, double width) {
     return out + "…";
 }
 
+// What all panels of a picture show, so that an instant is at the same place in each.
+struct Times {
+    std::int64_t begin_at = 0, end_at = 0;
+    std::int64_t seconds() const { return std::max<std::int64_t>(1, end_at - begin_at); }
+};
+
 // Where rows and instants are in a panel.
 class Scale {
   public:
-    Scale(const SimRecord& record, const Timeline& timeline, Box box, double row_height)
-        : begin_at_(record.begin_at),
-          seconds_(std::max<std::int64_t>(1, record.end_at - record.begin_at)),
+    Scale(Times times, const Timeline& timeline, Box box, double row_height)
+        : begin_at_(times.begin_at),
+          seconds_(times.seconds()),
           box_(box),
           row_height_(row_height),
           gap_(gap_of(row_height)) {
@@ -205,14 +211,12 @@ struct DrawnBars {
     std::size_t all = 0, merged = 0;
 };
 
-DrawnBars drawn_bars(const SimRecord& record, const Timeline& timeline, double width,
-                     std::size_t most) {
-    const double seconds_per_pixel =
-        static_cast<double>(std::max<std::int64_t>(1, record.end_at - record.begin_at)) / width;
+DrawnBars drawn_bars(Times times, const Timeline& timeline, double width, std::size_t most) {
+    const double seconds_per_pixel = static_cast<double>(times.seconds()) / width;
     DrawnBars out;
     out.all = timeline.bars.size();
     for (double pixels = 0.5;; pixels *= 1.6) {
-        ShortBars short_bars(record.begin_at, pixels * seconds_per_pixel);
+        ShortBars short_bars(times.begin_at, pixels * seconds_per_pixel);
         out.bars.clear();
         for (const Bar& bar : timeline.bars) {
             if (short_bars.is_short(bar)) {
@@ -254,14 +258,15 @@ std::string bar_title(const SimRecord& record, const Bar& bar) {
 
 class Panel {
   public:
-    Panel(const SimRecord& record, const TeamColours& colours, double width, double row_height,
-          std::size_t most_rects)
+    Panel(const SimRecord& record, Times times, const TeamColours& colours, double width,
+          double row_height, std::size_t most_rects)
         : record_(record),
+          times_(times),
           timeline_(lay_out(record, colours)),
           colours_(colours),
           width_(width),
           row_height_(row_height),
-          drawn_(drawn_bars(record, timeline_, width - kNamesWidth, most_rects)) {}
+          drawn_(drawn_bars(times, timeline_, width - kNamesWidth, most_rects)) {}
 
     double height() const {
         return kHeadHeight + Scale::height(timeline_, row_height_) + kAxisHeight;
@@ -271,7 +276,7 @@ class Panel {
     bool has_drains() const { return !record_.drains.empty(); }
 
     std::string draw(double left, double top) const {
-        const Scale scale(record_, timeline_,
+        const Scale scale(times_, timeline_,
                           {left + kNamesWidth, top + kHeadHeight, width_ - kNamesWidth,
                            Scale::height(timeline_, row_height_)},
                           row_height_);
@@ -281,6 +286,7 @@ class Panel {
 
   private:
     const SimRecord& record_;
+    Times times_;
     Timeline timeline_;
     const TeamColours& colours_;
     double width_, row_height_;
@@ -311,7 +317,8 @@ class Panel {
             const std::uint32_t first = timeline_.first_row[node];
             const std::uint32_t rows = timeline_.first_row[node + 1] - first;
             if (rows > 0) {
-                path += path_of({scale.box().x, scale.y(first), scale.box().width,
+                path += path_of({scale.x(record_.begin_at), scale.y(first),
+                                 scale.x(record_.end_at) - scale.x(record_.begin_at),
                                  rows * row_height_ - (row_height_ >= 6 ? 1.0 : 0.0)});
             }
         }
@@ -320,13 +327,12 @@ class Panel {
 
     std::string axis(const Scale& scale) const {
         const Box& box = scale.box();
-        const std::int64_t seconds = record_.end_at - record_.begin_at;
-        const std::int64_t step = axis_step(std::max<std::int64_t>(1, seconds),
-                                            static_cast<std::int64_t>(box.width / 64));
+        const std::int64_t step =
+            axis_step(times_.seconds(), static_cast<std::int64_t>(box.width / 64));
         std::string lines, texts;
         const double bottom = box.y + box.height;
-        std::int64_t at = record_.begin_at / step * step;
-        for (at += at < record_.begin_at ? step : 0; at <= record_.end_at; at += step) {
+        std::int64_t at = times_.begin_at / step * step;
+        for (at += at < times_.begin_at ? step : 0; at <= times_.end_at; at += step) {
             const double x = scale.x(at);
             lines += "M" + number(x) + " " + number(box.y) + "V" + number(bottom + 5);
             const bool last = x > box.x + box.width - 16;
@@ -334,7 +340,7 @@ class Panel {
                 text_at(x, bottom + 18, last ? "text-anchor=\"end\"" : "text-anchor=\"middle\"",
                         axis_text(at, step));
         }
-        const bool dates = record_.begin_at >= 315532800;
+        const bool dates = times_.begin_at >= 315532800;
         texts +=
             text_at(box.x + box.width / 2, bottom + 35, "class=\"quiet\" text-anchor=\"middle\"",
                     dates ? "time, UTC" : "time since the start of the workload");
@@ -404,8 +410,7 @@ class Panel {
         }
         const double mean =
             (width_ - kNamesWidth) * static_cast<double>(seconds) /
-            static_cast<double>(std::max<std::int64_t>(1, edges) *
-                                std::max<std::int64_t>(1, record_.end_at - record_.begin_at));
+            static_cast<double>(std::max<std::int64_t>(1, edges) * times_.seconds());
         return std::clamp(mean / 7, 0.8, widest);
     }
 
@@ -564,11 +569,13 @@ Legend legend(const TeamColours& colours, const std::vector<Panel>& panels, doub
     return out;
 }
 
-double row_height_for(std::uint32_t rows) {
+// Of one of several panels below each other.
+double row_height_for(std::uint32_t rows, std::size_t panels) {
     if (rows == 0) {
         return 14;
     }
-    return std::clamp(760.0 / rows, std::min(2.8, 1600.0 / rows), 15.0);
+    const double height = panels < 2 ? 760.0 : std::max(300.0, 1200.0 / double(panels));
+    return std::clamp(height / rows, std::min(panels < 2 ? 2.8 : 1.6, 1600.0 / rows), 15.0);
 }
 
 std::string head_of(const std::string& title, const std::string& about, double width, double height,
@@ -606,18 +613,23 @@ std::string timeline_svg(std::span<const SimRecord* const> records,
         (options.layout == TimelineOptions::Layout::automatic && records.size() == 2);
     std::uint32_t rows = 0;
     std::string policies;
+    Times times{records.empty() ? 0 : records[0]->begin_at,
+                records.empty() ? 0 : records[0]->end_at};
     for (const SimRecord* record : records) {
+        times.begin_at = std::min(times.begin_at, record->begin_at);
+        times.end_at = std::max(times.end_at, record->end_at);
         rows = std::max(rows, static_cast<std::uint32_t>(record->cluster.gpus()));
         policies += (policies.empty() ? "" : ", ") + record->policy;
     }
     const std::size_t columns = side_by_side ? std::max<std::size_t>(1, records.size()) : 1;
     const double panel_width = side_by_side ? 800 : 1280;
     const double gap = 28;
-    const double row_height = row_height_for(rows);
+    const double row_height = row_height_for(rows, side_by_side ? 1 : records.size());
     std::vector<Panel> panels;
     panels.reserve(records.size());
     for (const SimRecord* record : records) {
-        panels.emplace_back(*record, colours, panel_width, row_height, kMostRects / records.size());
+        panels.emplace_back(*record, times, colours, panel_width, row_height,
+                            kMostRects / records.size());
     }
     const double inner =
         static_cast<double>(columns) * panel_width + static_cast<double>(columns - 1) * gap;

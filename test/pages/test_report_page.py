@@ -78,6 +78,17 @@ def test_names_of_strangers_are_only_text(open_page, samples):
     assert page.value("document.querySelectorAll('script').length") == 2
 
 
+def test_the_charts_show_what_was_charged(open_page, samples):
+    page = open_ready(open_page, samples / "small.html")
+    heights = page.value(
+        "[...document.querySelectorAll('#budgets figure')].map(f => new Set([...f.querySelector("
+        "'path[fill]:not([fill=none])').getAttribute('d').matchAll(/[ML][\\d.]+ ([\\d.]+)/g)]"
+        ".map(m => m[1])).size)")
+    # Four hours, four budgets: the first held another number of GPUs in each, the last none.
+    assert len(heights) == 4
+    assert heights[0] >= 4 and heights[3] == 1
+
+
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_pictures_are_not_blank(open_page, samples, width):
     page = open_ready(open_page, samples / "small.html", width=width, height=700)
