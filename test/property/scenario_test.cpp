@@ -212,7 +212,15 @@ TEST_P(RandomWeek, a_restart_changes_nothing) {
 TEST_P(RandomWeek, a_victim_does_not_take_back) {
     const auto look = [](const ClusterView& view, const Standings& before,
                          const PassResult& result) {
+        // As it was before the pass: all of it, and nothing that the pass itself has placed.
         Standings after = before;
+        for (SideId id = 0; id < after.sides.size(); ++id) {
+            after.side(id).placed = 0;
+        }
+        for (MemberId id = 0; id < after.members.size(); ++id) {
+            after.member(id).placed = 0;
+        }
+        after.source = nullptr;
         const Settings settings = sim::scenario_defaults();
         for (const PlanDecision& plan : result.plans) {
             after.commit(plan.plan.budget, plan.plan.member, plan.plan.weight_milli,
