@@ -45,5 +45,7 @@ Json answer_preemptions(const EngineView& view, const Viewer& viewer,
 Json answer_edits(const EngineView& view, const Viewer& viewer,
                   const std::vector<EditRecord>& records);
 Json answer_edit(const EditOutcome& outcome);
+// Everything the simulator needs to go on from here; refused to who may not see all of it.
+Result<Json> answer_snapshot(const EngineView& view, const Viewer& viewer);
 
 }  // namespace tranche

@@ -707,7 +707,8 @@ class Service::State {
             return Error{"the engine has not finished its first cycle; try again in a moment"};
         }
         ObjectReader reader(arguments, "arguments");
-        if (request.method == "tree" || request.method == "dump" || request.method == "health") {
+        if (request.method == "tree" || request.method == "dump" || request.method == "health" ||
+            request.method == "snapshot") {
             if (const Status status = reader.finish(); !status.ok()) {
                 return status.failure();
             }
@@ -716,6 +717,9 @@ class Service::State {
             }
             if (request.method == "health") {
                 return answer_health(*view);
+            }
+            if (request.method == "snapshot") {
+                return answer_snapshot(*view, viewer);
             }
             if (!viewer.is_operator && viewer.usage_private) {
                 return Error{
@@ -787,7 +791,7 @@ class Service::State {
         }
         return Error{"unknown method " + quoted(request.method) +
                      "; known are tree, budget, dump, edit, edits, queue, running, why, health, "
-                     "preemptions"};
+                     "preemptions, snapshot"};
     }
 
     Result<Json> edit(const Viewer& viewer, std::int64_t encoded_at, const Json& arguments) {

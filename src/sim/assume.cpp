@@ -41,7 +41,12 @@ void set_nodes(WorkloadJob& job, std::int64_t value) {
     job.nodes = std::min(value, job.gpus);
 }
 
+void set_runtime(WorkloadJob& job, std::int64_t value) {
+    job.runtime_seconds = std::max<std::int64_t>(value, 1);
+}
+
 constexpr SecondsRule kSeconds[] = {
+    {"runtime", Said::runtime, set_runtime},
     {"min_runtime", Said::min_runtime, set_min_runtime},
     {"time_limit", Said::time_limit, set_time_limit},
     {"exit_seconds", Said::exit_seconds, set_exit},

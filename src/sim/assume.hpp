@@ -13,8 +13,9 @@ namespace tranche::sim {
 
 // The text of the man page and of errors.
 inline constexpr std::string_view kAssumeNames =
-    "min_runtime, time_limit, exit_seconds, restart_seconds, checkpoint_seconds, nodes "
-    "(expressions), resumable, interactive, free_first (1 or 0), team_priority, class, account "
+    "runtime (of a snapshot), min_runtime, time_limit, exit_seconds, restart_seconds, "
+    "checkpoint_seconds, nodes (expressions), resumable, interactive, free_first (1 or 0), "
+    "team_priority, class, account "
     "(words), users (a number) and seed";
 
 // "min_runtime=min(1h,runtime) resumable=1 users=10": sets what the file does not say, and adds a

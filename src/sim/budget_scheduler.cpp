@@ -551,6 +551,23 @@ void BudgetScheduler::start(const StartDecision& decision, Orders& orders) {
     }
 }
 
+void BudgetScheduler::adopt(const StartOrder& order, Orders& orders) {
+    sync();
+    JobNotes& notes = notes_[order.job];
+    notes.contract = order.contract_seconds;
+    notes.express = order.express;
+    book_->remove_pending(notes.pending_slot);
+    notes.pending_slot = kNoId;
+    orders.start(order);
+    begin_segment(order.job);
+    add_run(order.job);
+    if (notes.express) {
+        const SimJob& job = state_.jobs[order.job];
+        book_->add_express_use(
+            {job.spec->user, job.spec->gpus, state_.now, 0, job.protected_until});
+    }
+}
+
 void BudgetScheduler::warn(JobIndex j, JobId claimant, const std::string& reason, bool express,
                            Orders& orders) {
     JobNotes& notes = notes_[j];

@@ -39,6 +39,9 @@ class BudgetScheduler final : public Scheduler {
     void pass(std::int64_t now, Orders& orders) override;
     std::int64_t wake_at() const override { return wake_at_; }
 
+    // A run that was there before the begin: started by its host, not by a pass. The job waits.
+    void adopt(const StartOrder& order, Orders& orders);
+
     // To look at between passes; they change nothing.
     std::vector<JobIndex> ranked(std::int64_t now);  // the pending jobs, best first
     Standings standings(std::int64_t now);           // commitments included

@@ -115,7 +115,7 @@ std::string free_prefix(const std::vector<WorkloadJob>& jobs, std::string prefix
 }  // namespace
 
 Status inject(ReadWorkload& workload, std::string_view rules, std::uint64_t seed,
-              std::int64_t until) {
+              std::int64_t until, std::optional<std::int64_t> from) {
     const auto rule = parse_rule(rules, seed);
     if (!rule.ok()) {
         return rule.failure();
@@ -123,8 +123,13 @@ Status inject(ReadWorkload& workload, std::string_view rules, std::uint64_t seed
     if (workload.jobs.empty()) {
         return Error{"inject: there are no jobs beside which any could be added"};
     }
-    const std::int64_t begin = workload.jobs.front().submit_at;
+    const std::int64_t begin = from.value_or(workload.jobs.front().submit_at);
     const std::int64_t end = until != kNever ? until : workload.jobs.back().submit_at + 1;
+    if (end <= begin) {
+        return Error{"inject " + quoted(rules) +
+                     ": there is no time in which jobs could be added; "
+                     "--until=TIME would be right"};
+    }
     const std::vector<Owner> owners = owners_of(workload.jobs);
     if ((end - begin) / kDay * rule->a_day > kMostInjected) {
         return Error{"inject " + quoted(rules) + ": that is more than " +
@@ -159,8 +164,8 @@ Status inject(ReadWorkload& workload, std::string_view rules, std::uint64_t seed
     });
     const std::string prefix = free_prefix(workload.jobs, rule->name + "-");
     JobOrigin origin;
-    for (const Said said :
-         {Said::account, Said::user, Said::min_runtime, Said::resumable, Said::wait_class}) {
+    for (const Said said : {Said::account, Said::user, Said::min_runtime, Said::resumable,
+                            Said::runtime, Said::wait_class}) {
         origin.say(said);
     }
     std::vector<WorkloadJob> jobs;

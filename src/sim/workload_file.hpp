@@ -39,6 +39,7 @@ enum class Said : std::uint16_t {
     free_first = 1U << 10U,
     wait_class = 1U << 11U,
     nodes = 1U << 12U,
+    runtime = 1U << 13U,
 };
 
 struct JobOrigin {

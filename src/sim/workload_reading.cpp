@@ -159,6 +159,7 @@ void Gathering::add(WorkloadJob&& job, JobOrigin origin) {
     job.resumable = job.resumable && !job.interactive;
     read.says_contracts = read.says_contracts || job.min_runtime_seconds.has_value();
     read.jobs.push_back(std::move(job));
+    origin.say(Said::runtime);
     read.origins.push_back(origin);
 }
 

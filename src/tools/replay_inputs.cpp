@@ -3,6 +3,8 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -107,14 +109,15 @@ Result<sim::ReadEvents> read_event_file(const std::string& name,
     return sim::read_events(file->text(), name, zero_at);
 }
 
-Status fill_in(const ReplayCommand& command, std::int64_t until, sim::ReadWorkload& jobs) {
+Status fill_in(const ReplayCommand& command, const ReplayInputs& inputs, sim::ReadWorkload& jobs) {
     if (!command.assume.empty()) {
         if (const Status status = sim::assume(jobs, command.assume, command.seed); !status.ok()) {
             return status;
         }
     }
     for (const std::string& rules : command.inject) {
-        if (const Status status = sim::inject(jobs, rules, command.seed, until); !status.ok()) {
+        const Status status = sim::inject(jobs, rules, command.seed, inputs.until, inputs.begin_at);
+        if (!status.ok()) {
             return status;
         }
     }
@@ -144,62 +147,157 @@ void warn_of_free_work(const ReplayCommand& command, const Settings& settings,
     }
 }
 
-}  // namespace
+Result<sim::Snapshot> read_snapshot_file(const std::string& name) {
+    const auto file = InputFile::open(name, std::size_t{1} << 30U);
+    if (!file.ok()) {
+        return file.failure();
+    }
+    return sim::read_snapshot(file->text(), name);
+}
 
-Result<ReplayInputs> read_replay_inputs(const ReplayCommand& command) {
-    Complaints complaints;
-    ReplayInputs inputs;
-    auto jobs = complaints.take(read_jobs(command));
-    auto cluster = complaints.take(read_cluster(command.cluster));
-    std::optional<BudgetTree> tree;
-    if (!command.budgets_file.empty()) {
-        tree = complaints.take(read_tree(command.budgets_file));
+// Jobs in addition to those of a snapshot; plain seconds count from it.
+void add_jobs(sim::ReadWorkload& to, sim::ReadWorkload&& more, std::int64_t at) {
+    for (std::size_t i = 0; i < more.jobs.size(); ++i) {
+        more.jobs[i].submit_at += more.zero_at ? 0 : at;
+        more.jobs[i].id.insert(0, "+");
     }
-    if (!command.config_file.empty()) {
-        if (auto settings = complaints.take(read_config(command.config_file))) {
-            inputs.settings = std::move(*settings);
+    const auto middle = static_cast<std::ptrdiff_t>(to.jobs.size());
+    to.jobs.insert(to.jobs.end(), std::make_move_iterator(more.jobs.begin()),
+                   std::make_move_iterator(more.jobs.end()));
+    to.origins.insert(to.origins.end(), more.origins.begin(), more.origins.end());
+    to.notes.insert(to.notes.end(), more.notes.begin(), more.notes.end());
+    // Those of the snapshot wait already.
+    for (auto job = to.jobs.begin() + middle; job != to.jobs.end(); ++job) {
+        job->submit_at = std::max(job->submit_at, at);
+    }
+}
+
+class InputReader {
+  public:
+    explicit InputReader(const ReplayCommand& command) : command_(command) {}
+
+    Result<ReplayInputs> read() {
+        read_files();
+        if (complaints_.any()) {
+            return complaints_.error();
         }
+        complaints_.check(sim::check_fits(jobs_, inputs_.cluster));
+        complaints_.check(fill_in(command_, inputs_, jobs_));
+        if (!tree_ && !complaints_.any()) {
+            tree_ = complaints_.take(tree_of_accounts(jobs_));
+        }
+        if (tree_) {
+            complaints_.check(sim::check_events(events_, command_.events_file, jobs_.jobs,
+                                                inputs_.cluster, *tree_));
+        }
+        if (complaints_.any()) {
+            return complaints_.error();
+        }
+        finish();
+        return std::move(inputs_);
     }
-    const auto zero_at = jobs ? jobs->zero_at : std::nullopt;
-    if (!command.until.empty() && jobs) {
-        if (const auto until = complaints.take(sim::parse_instant(command.until, zero_at))) {
-            inputs.until = *until;
-            sim::leave_out_from(*jobs, *until);
-            if (jobs->jobs.empty()) {
-                complaints.add("--until " + quoted(command.until) +
-                               ": no job is submitted before that");
+
+  private:
+    void read_files() {
+        if (!command_.snapshot_file.empty()) {
+            snapshot_ = complaints_.take(read_snapshot_file(command_.snapshot_file));
+            if (!snapshot_) {
+                return;
+            }
+            jobs_ = std::move(snapshot_->jobs);
+            inputs_.cluster = std::move(snapshot_->cluster);
+            inputs_.settings = snapshot_->settings;
+            inputs_.begin_at = snapshot_->at;
+            tree_ = std::move(snapshot_->tree);
+        }
+        if (!command_.jobs_file.empty()) {
+            if (auto jobs = complaints_.take(read_jobs(command_))) {
+                if (snapshot_) {
+                    add_jobs(jobs_, std::move(*jobs), snapshot_->at);
+                } else {
+                    jobs_ = std::move(*jobs);
+                }
+                has_jobs_ = true;
+            }
+        }
+        if (!snapshot_) {
+            if (auto cluster = complaints_.take(read_cluster(command_.cluster))) {
+                inputs_.cluster = std::move(*cluster);
+            }
+        }
+        if (!command_.budgets_file.empty()) {
+            tree_ = complaints_.take(read_tree(command_.budgets_file));
+        }
+        if (!command_.config_file.empty()) {
+            if (auto settings = complaints_.take(read_config(command_.config_file))) {
+                inputs_.settings = std::move(*settings);
+            }
+        }
+        if (!command_.until.empty() && (has_jobs_ || snapshot_)) {
+            read_until();
+        }
+        if (!command_.events_file.empty()) {
+            if (auto events =
+                    complaints_.take(read_event_file(command_.events_file, jobs_.zero_at))) {
+                events_ = std::move(*events);
             }
         }
     }
-    std::optional<sim::ReadEvents> events;
-    if (!command.events_file.empty()) {
-        events = complaints.take(read_event_file(command.events_file, zero_at));
+
+    void read_until() {
+        const auto until = complaints_.take(sim::parse_instant(command_.until, jobs_.zero_at));
+        if (!until) {
+            return;
+        }
+        inputs_.until = *until;
+        if (inputs_.begin_at && *until <= *inputs_.begin_at) {
+            complaints_.add("--until " + quoted(command_.until) +
+                            ": that is not after the snapshot");
+            return;
+        }
+        sim::leave_out_from(jobs_, *until);
+        if (jobs_.jobs.empty()) {
+            complaints_.add("--until " + quoted(command_.until) +
+                            ": no job is submitted before that");
+        }
     }
-    if (complaints.any()) {
-        return complaints.error();
+
+    void finish() {
+        sim::assign_budgets(jobs_, *tree_);
+        warn_of_free_work(command_, inputs_.settings, jobs_);
+        if (snapshot_) {
+            snapshot_->jobs = std::move(jobs_);
+            sim::take_off_elapsed(*snapshot_);
+            jobs_ = std::move(snapshot_->jobs);
+            std::stable_sort(
+                jobs_.jobs.begin(), jobs_.jobs.end(),
+                [](const auto& a, const auto& b) { return a.submit_at < b.submit_at; });
+            inputs_.standing = std::move(snapshot_->runs);
+            inputs_.workload.past = std::move(snapshot_->past);
+            inputs_.workload.events = std::move(snapshot_->events);
+        }
+        inputs_.workload.jobs = std::move(jobs_.jobs);
+        inputs_.workload.events.insert(inputs_.workload.events.end(),
+                                       std::make_move_iterator(events_.events.begin()),
+                                       std::make_move_iterator(events_.events.end()));
+        inputs_.tree = std::move(*tree_);
+        inputs_.notes = std::move(jobs_.notes);
     }
-    complaints.check(sim::check_fits(*jobs, *cluster));
-    complaints.check(fill_in(command, inputs.until, *jobs));
-    if (!tree && !complaints.any()) {
-        tree = complaints.take(tree_of_accounts(*jobs));
-    }
-    if (events && tree) {
-        complaints.check(
-            sim::check_events(*events, command.events_file, jobs->jobs, *cluster, *tree));
-    }
-    if (complaints.any()) {
-        return complaints.error();
-    }
-    sim::assign_budgets(*jobs, *tree);
-    warn_of_free_work(command, inputs.settings, *jobs);
-    inputs.workload.jobs = std::move(jobs->jobs);
-    if (events) {
-        inputs.workload.events = std::move(events->events);
-    }
-    inputs.cluster = std::move(*cluster);
-    inputs.tree = std::move(*tree);
-    inputs.notes = std::move(jobs->notes);
-    return inputs;
+
+    const ReplayCommand& command_;
+    Complaints complaints_;
+    ReplayInputs inputs_;
+    sim::ReadWorkload jobs_;
+    sim::ReadEvents events_;
+    std::optional<sim::Snapshot> snapshot_;
+    std::optional<BudgetTree> tree_;
+    bool has_jobs_ = false;
+};
+
+}  // namespace
+
+Result<ReplayInputs> read_replay_inputs(const ReplayCommand& command) {
+    return InputReader(command).read();
 }
 
 Result<Settings> replay_settings(const ReplayInputs& inputs, const ReplayCommand& command,

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/base/result.hpp"
 #include "common/config/settings.hpp"
 #include "common/model/budget_tree.hpp"
+#include "sim/snapshot_file.hpp"
 #include "sim/workload.hpp"
 #include "tools/sreplay_options.hpp"
 
@@ -20,6 +22,9 @@ struct ReplayInputs {
     BudgetTree tree;
     Settings settings;  // of --config; policies and --set come on top
     std::int64_t until = kNever;
+    // Of a snapshot: where it goes on, and what runs there.
+    std::optional<std::int64_t> begin_at;
+    std::vector<sim::StandingRun> standing;
     // What was left out, assumed, drawn; those that begin with "warning: " are for the user's eyes.
     std::vector<std::string> notes;
 };

@@ -15,6 +15,7 @@
 #include "sim/report_html.hpp"
 #include "sim/scenario.hpp"
 #include "sim/simulation.hpp"
+#include "sim/standing_scheduler.hpp"
 #include "sim/summary.hpp"
 #include "sim/timeline_svg.hpp"
 #include "tools/command.hpp"
@@ -77,16 +78,25 @@ SimRecord simulate(const Replay& replay, const ReplayInputs& inputs, sim::Worklo
     const auto begin = std::chrono::steady_clock::now();
     sim::SimOptions options;
     options.until = inputs.until;
+    options.begin_at = inputs.begin_at;
     options.slots = slots;
     sim::Simulation simulation(inputs.cluster, replay.settings, inputs.tree, std::move(workload),
                                options);
     const auto scheduler = make_scheduler(replay.policy, simulation, replay.settings, inputs.tree);
+    // A snapshot goes with the product's policy only.
+    std::optional<sim::StandingScheduler> standing;
+    sim::Scheduler* first = scheduler.get();
+    if (inputs.begin_at) {
+        standing.emplace(dynamic_cast<sim::BudgetScheduler&>(*scheduler), simulation.state(),
+                         inputs.standing);
+        first = &*standing;
+    }
     SimRecord record;
     if (progress.is_shown()) {
-        WatchedScheduler watched(*scheduler, progress);
+        WatchedScheduler watched(*first, progress);
         record = simulation.run(watched);
     } else {
-        record = simulation.run(*scheduler);
+        record = simulation.run(*first);
     }
     record.policy = replay.policy;
     record.notes.insert(record.notes.begin(), inputs.notes.begin(), inputs.notes.end());
@@ -403,6 +413,40 @@ int sweep(const CommandLine& line, const ReplayCommand& command) {
         table_text(columns, rows, style_for_stdout(line.has("parsable2"), line.has("noheader"))));
 }
 
+// --- snapshot --------------------------------------------------------------------------------
+
+int snapshot(const CommandLine& line, const ReplayCommand& command) {
+    const std::string& file = command.files.front();
+    if (const Status status = check_writable(file); !status.ok()) {
+        return complain(sreplay_table(), status.error(), kRefused);
+    }
+    CommandLine asked = line;  // -M is --clusters here
+    asked.options["cluster"] = line.value("clusters");
+    const auto answer = ask_controller(asked, "snapshot", Json::object());
+    if (!answer.ok()) {
+        return complain_lines(answer.error(), kRefused);
+    }
+    if (const Status status = write_file(file, answer->pretty()); !status.ok()) {
+        return complain(sreplay_table(), status.error(), kRefused);
+    }
+    std::size_t running = 0;
+    const Json jobs = answer->at("jobs");
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+        running += jobs.at(i).at("state").as_text() == "pending" ? 0 : 1;
+    }
+    if (line.has("json")) {
+        return print_answer(Json::object()
+                                .set("version", 1)
+                                .set("file", file)
+                                .set("at", answer->at("at"))
+                                .set("pending", static_cast<std::int64_t>(jobs.size() - running))
+                                .set("running", static_cast<std::int64_t>(running))
+                                .pretty());
+    }
+    return print_answer(file + ": " + std::to_string(jobs.size() - running) + " waiting and " +
+                        std::to_string(running) + " running jobs\n");
+}
+
 // --- check -----------------------------------------------------------------------------------
 
 struct Checked {
@@ -504,7 +548,7 @@ int run(int count, char** arguments) {
         case ReplayCommand::Verb::check:
             return check(*line, *command);
         case ReplayCommand::Verb::snapshot:
-            return complain(table, "snapshot is not there yet", kRefused);
+            return snapshot(*line, *command);
     }
     return kUsage;
 }

@@ -71,6 +71,9 @@ Status read_policies(const CommandLine& line, ReplayCommand& command) {
     if (!line.has("policy")) {
         if (command.verb == Verb::compare) {
             command.policies.assign(std::begin(kReplayPolicies), std::end(kReplayPolicies));
+            if (!command.snapshot_file.empty()) {
+                command.policies = {"budget", "article"};
+            }
         } else {
             command.policies = {"budget"};
         }
@@ -289,6 +292,15 @@ Result<ReplayCommand> replay_command(const CommandLine& line) {
     }
     if (const Status status = read_settings(line, command); !status.ok()) {
         return status.failure();
+    }
+    for (const std::string& policy : command.policies) {
+        if (!command.snapshot_file.empty() && policy != "budget" && policy != "article") {
+            return Error{"--snapshot goes with the policies budget and article, not with " +
+                         policy};
+        }
+    }
+    if (!command.snapshot_file.empty() && !command.cluster.empty()) {
+        return Error{"--cluster is not for --snapshot, which has its own"};
     }
     return command;
 }

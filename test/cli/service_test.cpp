@@ -25,6 +25,7 @@
 #include "common/wire/envelope.hpp"
 #include "engine/answers.hpp"
 #include "engine/real_clock.hpp"
+#include "sim/snapshot_file.hpp"
 #include "tools/service_client.hpp"
 
 namespace tranche {
@@ -723,6 +724,51 @@ TEST_F(ServiceTest, a_munged_that_hangs_does_not_keep_the_service_from_stopping)
         close(number);
     }
     usleep(200000);  // for the workers left behind to end before their munged does
+}
+
+TEST(SnapshotAnswer, the_simulator_reads_what_the_controller_answers) {
+    const auto view = example_view();
+    Viewer viewer;
+    viewer.is_operator = true;
+    const auto answer = answer_snapshot(*view, viewer);
+    ASSERT_TRUE(answer.ok()) << answer.error();
+    const auto snapshot = sim::read_snapshot(answer->pretty(), "f");
+    ASSERT_TRUE(snapshot.ok()) << snapshot.error();
+    EXPECT_EQ(snapshot->at, kNow);
+    EXPECT_EQ(snapshot->settings, *view->settings);
+    EXPECT_TRUE(snapshot->tree == *view->tree);
+    EXPECT_EQ(snapshot->cluster.gpus(), 8);
+    ASSERT_EQ(snapshot->jobs.jobs.size(), 3U);
+    ASSERT_EQ(snapshot->runs.size(), 1U);
+    EXPECT_EQ(snapshot->runs[0].job, "9");
+    EXPECT_EQ(snapshot->runs[0].elapsed_seconds, 7200);
+    EXPECT_EQ(snapshot->runs[0].contract_seconds, 0);
+    EXPECT_EQ(snapshot->runs[0].kind, RunKind::allocated);
+    // 80 GPUs for two hours, an hour old in the mean.
+    std::int64_t seconds = 0, moment = 0;
+    for (const sim::PastUse& use : snapshot->past) {
+        EXPECT_EQ(use.budget, "projB");
+        EXPECT_EQ(use.user, "zoe");
+        seconds += use.gpus * (use.to - use.from);
+        moment += use.gpus * (use.to - use.from) * (2 * kNow - use.from - use.to) / 2;
+    }
+    EXPECT_EQ(seconds, 80 * 7200);
+    EXPECT_NEAR(static_cast<double>(moment) / static_cast<double>(seconds), 3600, 1);
+}
+
+TEST(SnapshotAnswer, who_may_not_see_all_gets_none) {
+    const auto view = example_view();
+    Viewer viewer;
+    viewer.uid = 4242;
+    viewer.user = "zoe";
+    EXPECT_TRUE(answer_snapshot(*view, viewer).ok());
+    viewer.jobs_private = true;
+    EXPECT_NE(answer_snapshot(*view, viewer).error().find("PrivateData"), std::string::npos);
+    viewer.jobs_private = false;
+    viewer.usage_private = true;
+    EXPECT_FALSE(answer_snapshot(*view, viewer).ok());
+    viewer.is_operator = true;
+    EXPECT_TRUE(answer_snapshot(*view, viewer).ok());
 }
 
 }  // namespace

@@ -372,6 +372,101 @@ TEST_F(Sreplay, check_tells_the_first_expectation_that_fails_with_its_numbers) {
               "SCENARIO|RESULT\ngood.json|holds\nbad.json|fails\n");
 }
 
+// 2 x 8 GPUs; r holds n1 past its contract, s half of n2 with an hour of it left; the rest waits.
+constexpr const char* kSnapshot = R"({"version": 1, "cluster": "lab", "at": 1700000000,
+ "settings": {"GraceTime": "30"},
+ "budgets": [{"name": "a", "shares": 1}, {"name": "b", "shares": 1}],
+ "nodes": [{"name": "n1", "gpus": 8}, {"name": "n2", "gpus": 8},
+           {"name": "n3", "gpus": 8, "usable": false}],
+ "past": [{"budget": "a", "user": "u", "kind": "allocated", "gpu_seconds": 345601,
+           "mean_age_seconds": 43200}],
+ "jobs": [
+  {"id": "1", "state": "running", "budget": "a", "user": "u", "gpus": 8, "min_runtime": 3600,
+   "resumable": true, "submit": 1699990000, "time_limit": 90000, "kind": "allocated",
+   "started_at": 1699992800, "contract_left": 0, "where": [{"node": "n1", "gpus": 8}]},
+  {"id": "2", "state": "running", "budget": "a", "user": "u", "gpus": 4, "min_runtime": 7200,
+   "resumable": true, "submit": 1699990000, "time_limit": 36000, "kind": "allocated",
+   "started_at": 1699996400, "contract_left": 3600, "where": [{"node": "n2", "gpus": 4}]},
+  {"id": "3", "state": "pending", "budget": "b", "user": "v", "gpus": 8, "nodes": 1,
+   "min_runtime": 3600, "resumable": true, "submit": 1699999000, "time_limit": 7200},
+  {"id": "4", "state": "pending", "budget": "b", "user": "v", "gpus": 2, "nodes": 1, "tasks": 3,
+   "min_runtime": 0, "submit": 1699999500, "time_limit": 600},
+  {"id": "5", "state": "pending", "budget": "b", "user": "v", "gpus": 8, "nodes": 1,
+   "blocked": "held", "min_runtime": 3600, "submit": 1699999000}]})";
+
+TEST_F(Sreplay, run_goes_on_from_a_snapshot) {
+    write("now.json", kSnapshot);
+    const Answer answer = sreplay("run --snapshot=now.json --trace=t.txt --json");
+    ASSERT_EQ(answer.code, 0) << answer.err;
+    const auto json = parse_json(answer.out, "answer");
+    ASSERT_TRUE(json.ok());
+    EXPECT_EQ(json->at("jobs").as_integer(), 6);
+    const std::string trace = read_all(folder / "t.txt");
+    // What ran goes on where it was; the job of the other budget takes the run past its contract.
+    EXPECT_NE(trace.find("{\"at\":1700000000,\"do\":\"start\",\"job\":\"1\""), std::string::npos)
+        << trace;
+    EXPECT_NE(trace.find("\"job\":\"2\",\"run\":1,\"budget\":\"a\",\"kind\":\"allocated\","
+                         "\"express\":false,\"gpus\":4,\"where\":\"n2:4\","
+                         "\"protected_until\":1700003600"),
+              std::string::npos)
+        << trace;
+    EXPECT_NE(trace.find("\"do\":\"preempt\",\"job\":\"1\",\"for\":\"3\""), std::string::npos)
+        << trace;
+    EXPECT_EQ(trace.find("n3:"), std::string::npos) << trace;
+    EXPECT_EQ(sreplay("run --snapshot=now.json --json").out, answer.out);
+    // A limit of 10 h of which an hour is over.
+    EXPECT_NE(trace.find("{\"at\":1700032400,\"do\":\"end\",\"job\":\"2\""), std::string::npos)
+        << trace;
+    const Answer shorter =
+        sreplay("run --snapshot=now.json --assume=runtime=0.5*time_limit --trace=t.txt");
+    EXPECT_EQ(shorter.code, 0) << shorter.err;
+    EXPECT_NE(read_all(folder / "t.txt").find("{\"at\":1700014400,\"do\":\"end\",\"job\":\"2\""),
+              std::string::npos);
+}
+
+TEST_F(Sreplay, a_snapshot_takes_more_jobs_settings_budgets_and_an_end) {
+    write("now.json", kSnapshot);
+    write("more.csv", "job_id,submit,gpus,runtime,account\n1,60,2,60,b\n");
+    const Answer answer = sreplay(
+        "run --snapshot=now.json --jobs=more.csv --set=LookbackWindow=2-0 --until=6h "
+        "--budgets=budgets.json --json");
+    ASSERT_EQ(answer.code, 0) << answer.err;
+    const auto json = parse_json(answer.out, "answer");
+    EXPECT_EQ(json->at("jobs").as_integer(), 7);
+    EXPECT_EQ(json->at("simulated_seconds").as_integer(), 6 * 3600);
+    EXPECT_EQ(sreplay("compare --snapshot=now.json").code, 0);
+    EXPECT_EQ(sreplay("run --snapshot=now.json --policy=fifo").code, 2);
+    EXPECT_EQ(sreplay("run --snapshot=now.json --cluster=2x8").code, 2);
+    EXPECT_EQ(sreplay("run --snapshot=now.json --inject=debug:10/day").code, 1);
+    EXPECT_EQ(sreplay("run --snapshot=now.json --inject=debug:10/day --until=1d").code, 0);
+    EXPECT_EQ(sreplay("run --snapshot=now.json --until=0").code, 1);
+}
+
+TEST_F(Sreplay, a_bad_snapshot_is_refused) {
+    const auto changed = [](const std::string& from, const std::string& to) {
+        std::string text = kSnapshot;
+        return text.replace(text.find(from), from.size(), to);
+    };
+    const struct {
+        std::string text, told;
+    } cases[] = {
+        {"", "is not JSON"},
+        {"{}", "version is missing"},
+        {changed("\"gpus\": 8}, ", "\"gpus\": -8}, "), "nodes[0].gpus is -8"},
+        {changed("\"n2\", \"gpus\": 4", "\"n9\", \"gpus\": 4"), "'n9', which is no node"},
+        {changed("\"n2\", \"gpus\": 4", "\"n1\", \"gpus\": 4"), "holds more GPUs of n1"},
+        {changed("GraceTime", "Colour"), "settings.Colour"},
+        {changed("\"state\": \"pending\"", "\"state\": \"lost\""), "is 'lost'; pending, running"},
+        {changed("\"id\": \"2\"", "\"id\": \"1\""), "job '1' is there twice"},
+    };
+    for (const auto& each : cases) {
+        write("now.json", each.text);
+        const Answer answer = sreplay("run --snapshot=now.json");
+        EXPECT_EQ(answer.code, 1) << each.told;
+        EXPECT_NE(answer.err.find(each.told), std::string::npos) << answer.err << each.told;
+    }
+}
+
 TEST_F(Sreplay, slices_of_real_traces_are_replayed) {
     const std::string rest =
         " --assume='min_runtime=min(1h,runtime) resumable=1 users=10' --json 2>/dev/null";
