@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <numeric>
 #include <tuple>
 
 namespace tranche::sim {
@@ -48,7 +49,7 @@ class Checks {
                                segment.end == SegmentEnd::drained_ended;
             const std::int64_t asked_at =
                 segment.warned_at != 0 ? segment.warned_at : segment.end_at;
-            if (taken && segment.kind == RunKind::allocated && asked_at < segment.protected_until) {
+            if (taken && asked_at < segment.protected_until) {
                 broken(&Invariants::no_preemption_inside_contract,
                        run_name(segment) + ": asked to leave at " + std::to_string(asked_at) +
                            ", protected until " + std::to_string(segment.protected_until));
@@ -63,8 +64,12 @@ class Checks {
             std::size_t segment;
         };
         std::vector<std::vector<Change>> changes(record_.cluster.nodes.size());
-        std::vector<std::tuple<std::size_t, std::uint16_t, std::int64_t, std::int64_t>> rows;
-        for (std::size_t i = 0; i < record_.segments.size(); ++i) {
+        // Of each GPU, until when it is held; segments come in the order of their begin.
+        std::vector<std::vector<std::int64_t>> held_until;
+        for (const SimNode& node : record_.cluster.nodes) {
+            held_until.emplace_back(static_cast<std::size_t>(node.gpus), INT64_MIN);
+        }
+        for (const std::size_t i : by_begin()) {
             const SegmentRecord& segment = record_.segments[i];
             const std::int64_t end_at = end_of(record_, segment);
             if (end_at <= segment.begin_at) {
@@ -84,7 +89,8 @@ class Checks {
                 changes[share.node].push_back({segment.begin_at, share.gpus, i});
                 changes[share.node].push_back({end_at, -share.gpus, i});
                 for (std::int64_t k = 0; has_rows && k < share.gpus; ++k) {
-                    rows.emplace_back(share.node, segment.slots[slot++], segment.begin_at, end_at);
+                    hold_row(segment, share.node, segment.slots[slot++], end_at,
+                             held_until[share.node]);
                 }
             }
         }
@@ -107,17 +113,33 @@ class Checks {
                 }
             }
         }
-        std::sort(rows.begin(), rows.end());
-        for (std::size_t i = 1; i < rows.size(); ++i) {
-            const auto& a = rows[i - 1];
-            const auto& b = rows[i];
-            if (std::get<0>(a) == std::get<0>(b) && std::get<1>(a) == std::get<1>(b) &&
-                std::get<2>(b) < std::get<3>(a)) {
-                broken(&Invariants::no_node_overfilled,
-                       "node " + record_.cluster.nodes[std::get<0>(a)].name + ": GPU " +
-                           std::to_string(std::get<1>(a)) + " has two runs at " +
-                           std::to_string(std::get<2>(b)));
-            }
+    }
+
+    std::vector<std::size_t> by_begin() const {
+        std::vector<std::size_t> order(record_.segments.size());
+        std::iota(order.begin(), order.end(), std::size_t{0});
+        const auto earlier = [&](std::size_t a, std::size_t b) {
+            return record_.segments[a].begin_at < record_.segments[b].begin_at;
+        };
+        if (!std::is_sorted(order.begin(), order.end(), earlier)) {
+            std::stable_sort(order.begin(), order.end(), earlier);
+        }
+        return order;
+    }
+
+    void hold_row(const SegmentRecord& segment, NodeIndex node, std::size_t row,
+                  std::int64_t end_at, std::vector<std::int64_t>& held_until) {
+        const std::string& name = record_.cluster.nodes[node].name;
+        if (row >= held_until.size()) {
+            broken(&Invariants::no_node_overfilled,
+                   run_name(segment) + ": on GPU " + std::to_string(row) + " of node " + name +
+                       ", which has " + std::to_string(held_until.size()));
+        } else if (held_until[row] > segment.begin_at) {
+            broken(&Invariants::no_node_overfilled, "node " + name + ": GPU " +
+                                                        std::to_string(row) + " has two runs at " +
+                                                        std::to_string(segment.begin_at));
+        } else {
+            held_until[row] = end_at;
         }
     }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdio>
 
@@ -73,8 +74,7 @@ std::string waits_text(const std::string& head, const std::vector<NamedWaits>& l
         const WaitSummary& waits = each.waits;
         rows.add({printable(each.name), grouped(static_cast<std::int64_t>(waits.count)),
                   waits_or_dash(waits, waits.p50), waits_or_dash(waits, waits.p90),
-                  interval_text(waits),
-                  waits_or_dash(waits, static_cast<std::int64_t>(waits.mean + 0.5)),
+                  interval_text(waits), waits_or_dash(waits, std::llround(waits.mean)),
                   waits_or_dash(waits, waits.max)});
     }
     return rows.text();

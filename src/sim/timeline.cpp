@@ -148,9 +148,7 @@ Timeline lay_out(const SimRecord& record, const TeamColours& colours) {
         if (bar.end_at <= bar.begin_at) {
             continue;
         }
-        bar.open_from = segment.kind == RunKind::allocated
-                            ? std::max(bar.begin_at, segment.protected_until)
-                            : bar.begin_at;
+        bar.open_from = std::clamp(segment.protected_until, bar.begin_at, bar.end_at);
         bar.team = of_job[segment.job].team;
         bar.shade = of_job[segment.job].shade;
         bar.preempted = segment.end == SegmentEnd::preempted_requeued ||

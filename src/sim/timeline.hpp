@@ -52,7 +52,7 @@ struct Bar {
     std::uint32_t segment = 0;
     std::uint32_t row = 0, rows = 1;
     std::int64_t begin_at = 0, end_at = 0;
-    std::int64_t open_from = 0;  // may be interrupted from here on; not before begin_at
+    std::int64_t open_from = 0;  // may be interrupted from here on; end_at: never
     std::uint32_t team = TeamColours::kNoTeam;
     std::uint8_t shade = 0;
     bool preempted = false;

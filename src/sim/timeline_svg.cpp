@@ -149,52 +149,77 @@ class ShortBars {
         const auto cell = static_cast<std::int64_t>(static_cast<double>(bar.begin_at - begin_at_) /
                                                     seconds_per_cell_);
         for (std::uint32_t row = bar.row; row < bar.row + bar.rows; ++row) {
-            Cell& held = cells_[{cell, row}];
-            held.begin_at =
-                held.seconds == 0 ? bar.begin_at : std::min(held.begin_at, bar.begin_at);
-            held.seconds += bar.end_at - bar.begin_at;
-            held.open_seconds += std::max<std::int64_t>(0, bar.end_at - bar.open_from);
-            held.colours[{bar.team, bar.shade}] += bar.end_at - bar.begin_at;
-            held.preempted = held.preempted || bar.preempted;
+            parts_.push_back({cell, row, &bar});
         }
     }
     // As bars; rows of one cell that look alike are one.
-    std::vector<Bar> bars() const {
+    std::vector<Bar> bars() {
+        std::stable_sort(parts_.begin(), parts_.end(), [](const Part& a, const Part& b) {
+            return std::tie(a.cell, a.row) < std::tie(b.cell, b.row);
+        });
         std::vector<Bar> out;
         std::int64_t last_cell = -1;
-        for (const auto& [key, held] : cells_) {
-            Bar bar;
-            bar.segment = kMerged;
-            bar.row = key.second;
-            bar.begin_at = held.begin_at;
-            bar.end_at = held.begin_at + held.seconds;
-            bar.open_from = 2 * held.open_seconds > held.seconds ? bar.begin_at : bar.end_at;
-            bar.preempted = held.preempted;
-            std::int64_t longest = -1;
-            for (const auto& [colour, seconds] : held.colours) {
-                if (seconds > longest) {
-                    longest = seconds;
-                    bar.team = colour.first;
-                    bar.shade = colour.second;
-                }
+        for (std::size_t from = 0, to = 0; from < parts_.size(); from = to) {
+            while (to < parts_.size() && parts_[to].cell == parts_[from].cell &&
+                   parts_[to].row == parts_[from].row) {
+                ++to;
             }
-            if (!out.empty() && key.first == last_cell && alike(out.back(), bar)) {
+            const Bar bar = merged_bar(from, to);
+            if (!out.empty() && parts_[from].cell == last_cell && alike(out.back(), bar)) {
                 ++out.back().rows;
             } else {
                 out.push_back(bar);
             }
-            last_cell = key.first;
+            last_cell = parts_[from].cell;
         }
         return out;
     }
     std::size_t merged() const { return merged_; }
 
   private:
-    struct Cell {
-        std::int64_t begin_at = 0, seconds = 0, open_seconds = 0;
-        bool preempted = false;
-        std::map<ColourKey, std::int64_t> colours;
+    struct Part {
+        std::int64_t cell;
+        std::uint32_t row;
+        const Bar* bar;
     };
+    struct Held {
+        ColourKey colour;
+        std::int64_t seconds;
+    };
+
+    // Of the parts of one cell.
+    Bar merged_bar(std::size_t from, std::size_t to) {
+        Bar out;
+        out.segment = kMerged;
+        out.row = parts_[from].row;
+        out.begin_at = parts_[from].bar->begin_at;
+        std::int64_t seconds = 0, open_seconds = 0;
+        held_.clear();
+        for (std::size_t i = from; i < to; ++i) {
+            const Bar& bar = *parts_[i].bar;
+            out.begin_at = std::min(out.begin_at, bar.begin_at);
+            out.preempted = out.preempted || bar.preempted;
+            seconds += bar.end_at - bar.begin_at;
+            open_seconds += std::max<std::int64_t>(0, bar.end_at - bar.open_from);
+            const ColourKey colour{bar.team, bar.shade};
+            const auto found = std::find_if(held_.begin(), held_.end(), [&](const Held& each) {
+                return each.colour == colour;
+            });
+            if (found == held_.end()) {
+                held_.push_back({colour, bar.end_at - bar.begin_at});
+            } else {
+                found->seconds += bar.end_at - bar.begin_at;
+            }
+        }
+        out.end_at = out.begin_at + seconds;
+        out.open_from = 2 * open_seconds > seconds ? out.begin_at : out.end_at;
+        const auto longest =
+            std::max_element(held_.begin(), held_.end(),
+                             [](const Held& a, const Held& b) { return a.seconds < b.seconds; });
+        out.team = longest->colour.first;
+        out.shade = longest->colour.second;
+        return out;
+    }
     static bool alike(const Bar& a, const Bar& b) {
         return a.row + a.rows == b.row && a.begin_at == b.begin_at && a.end_at == b.end_at &&
                a.open_from == b.open_from && a.team == b.team && a.shade == b.shade &&
@@ -203,7 +228,8 @@ class ShortBars {
     std::int64_t begin_at_;
     double seconds_per_cell_;
     std::size_t merged_ = 0;
-    std::map<std::pair<std::int64_t, std::uint32_t>, Cell> cells_;
+    std::vector<Part> parts_;
+    std::vector<Held> held_;
 };
 
 struct DrawnBars {
@@ -215,7 +241,18 @@ DrawnBars drawn_bars(Times times, const Timeline& timeline, double width, std::s
     const double seconds_per_pixel = static_cast<double>(times.seconds()) / width;
     DrawnBars out;
     out.all = timeline.bars.size();
-    for (double pixels = 0.5;; pixels *= 1.6) {
+    std::vector<std::int64_t> lengths;
+    for (const Bar& bar : timeline.bars) {
+        lengths.push_back(bar.end_at - bar.begin_at);
+    }
+    std::sort(lengths.begin(), lengths.end());
+    double pixels = 0.5;
+    // Where the bars that stay by themselves are too many already, nothing need be tried.
+    while (most < lengths.size() && pixels < width &&
+           static_cast<double>(lengths[lengths.size() - most - 1]) >= pixels * seconds_per_pixel) {
+        pixels *= 1.6;
+    }
+    for (;; pixels *= 1.6) {
         ShortBars short_bars(times.begin_at, pixels * seconds_per_pixel);
         out.bars.clear();
         for (const Bar& bar : timeline.bars) {
@@ -250,9 +287,10 @@ std::string bar_title(const SimRecord& record, const Bar& bar) {
     if (segment.taken_for != kNoJob && segment.taken_for < record.jobs.size()) {
         out += " for " + record.jobs[segment.taken_for].job.id;
     }
-    out += segment.kind == RunKind::allocated
-               ? "\nprotected until " + instant_text(segment.protected_until)
-               : "\nfree";
+    out += segment.protected_until == kNever ? "\nnever to be interrupted"
+           : segment.protected_until == 0
+               ? std::string("\nfree")
+               : "\nprotected until " + instant_text(segment.protected_until);
     return out;
 }
 
@@ -263,7 +301,6 @@ class Panel {
         : record_(record),
           times_(times),
           timeline_(lay_out(record, colours)),
-          colours_(colours),
           width_(width),
           row_height_(row_height),
           drawn_(drawn_bars(times, timeline_, width - kNamesWidth, most_rects)) {}
@@ -288,7 +325,6 @@ class Panel {
     const SimRecord& record_;
     Times times_;
     Timeline timeline_;
-    const TeamColours& colours_;
     double width_, row_height_;
     DrawnBars drawn_;
 
@@ -382,10 +418,11 @@ class Panel {
         }
         std::string out;
         for (const auto& [colour, drawn] : by_colour) {
-            const std::string fill =
-                " fill=\"" + std::string(team_colour(colour.first, colour.second)) + "\"";
-            out += titles ? "<g" + fill + ">\n" + drawn + "</g>\n"
-                          : "<path" + fill + " d=\"" + drawn + "\"/>\n";
+            out += titles ? "<g fill=\"" : "<path fill=\"";
+            out += team_colour(colour.first, colour.second);
+            out += titles ? "\">\n" : "\" d=\"";
+            out += drawn;
+            out += titles ? "</g>\n" : "\"/>\n";
         }
         if (!hatched.empty()) {
             out += "<path class=\"open\" d=\"" + hatched + "\"/>\n";

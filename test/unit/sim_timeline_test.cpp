@@ -60,8 +60,11 @@ TEST(SimTimeline, ARunIsOneBarOnEachStretchOfItsRows) {
 TEST(SimTimeline, AFreeRunMayBeInterruptedFromItsBegin) {
     SimRecord record = one_run();
     record.segments[0].kind = RunKind::unallocated;
+    record.segments[0].protected_until = 0;
     const SimRecord* const records[] = {&record};
     EXPECT_EQ(lay_out(record, TeamColours(records)).bars[0].open_from, 0);
+    record.segments[0].protected_until = kNever;
+    EXPECT_EQ(lay_out(record, TeamColours(records)).bars[0].open_from, 100);
 }
 
 TEST(SimTimeline, RunsWithoutRowsAreGivenFreeOnes) {
