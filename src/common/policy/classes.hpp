@@ -54,6 +54,7 @@ class ExpressLane {
     // The first cap that `gpus` more of this user would break.
     ExpressCap check(std::string_view user, std::int64_t gpus);
     void add(std::string_view user, std::int64_t gpus);
+    bool has_room(std::int64_t gpus) const noexcept { return gpus_ + gpus <= limit_gpus_; }
     std::int64_t limit_gpus() const noexcept { return limit_gpus_; }
 
   private:

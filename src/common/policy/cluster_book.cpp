@@ -24,6 +24,10 @@ void erase_sorted(std::vector<std::uint32_t>& list, std::uint32_t value) {
     }
 }
 
+bool waits_for_room(const JobClass& jobs) {
+    return !jobs.waits && !jobs.runs;
+}
+
 bool leaves(const Run& run) {
     return run.state == RunState::leaving || run.state == RunState::completing;
 }
@@ -116,11 +120,13 @@ void ClusterBook::enqueue(std::uint32_t slot) {
     classes_.class_of[slot] = c;
     JobClass& jobs = classes_.all[c];
     if (jobs.contracts.empty()) {
-        filled_at_[c] = static_cast<std::uint32_t>(classes_.filled.size());
-        classes_.filled.push_back(c);
+        fill(c);
     }
     jobs.contracts.insert(job.contract_seconds());
-    queue_.insert(slot, allocated, *standings_now_);
+    if (waits_for_room(jobs)) {
+        group_of(jobs).amounts.insert(jobs.weight_milli * job.contract_seconds());
+    }
+    queue_.insert(slot, allocated, jobs.colour, *standings_now_);
     queued_[slot] = true;
 }
 
@@ -136,11 +142,54 @@ void ClusterBook::unqueue(std::uint32_t slot) {
     classes_.class_of[slot] = kNoId;
     JobClass& jobs = classes_.all[c];
     jobs.contracts.erase(jobs.contracts.find(job.contract_seconds()));
+    if (waits_for_room(jobs)) {
+        auto& amounts = group_of(jobs).amounts;
+        amounts.erase(amounts.find(jobs.weight_milli * job.contract_seconds()));
+    }
     if (jobs.contracts.empty()) {
-        const std::uint32_t last = classes_.filled.back();
-        classes_.filled[filled_at_[c]] = last;
-        filled_at_[last] = filled_at_[c];
-        classes_.filled.pop_back();
+        unfill(c);
+    }
+}
+
+ClassGroup& ClusterBook::group_of(const JobClass& jobs) {
+    if (!jobs.allocated) {
+        return classes_.free;
+    }
+    if (jobs.budget >= classes_.allocated.size()) {
+        classes_.allocated.resize(jobs.budget + 1);
+    }
+    return classes_.allocated[jobs.budget];
+}
+
+void ClusterBook::fill(std::uint32_t c) {
+    const JobClass& jobs = classes_.all[c];
+    ClassGroup& group = group_of(jobs);
+    if (group.filled.empty() && jobs.allocated) {
+        classes_.budgets.push_back(jobs.budget);
+    }
+    group.filled.push_back(c);
+    group.special += jobs.runs || jobs.has_turn ? 1 : 0;
+    classes_.gangs += jobs.gang && waits_for_room(jobs) ? 1 : 0;
+    if (waits_for_room(jobs)) {
+        group.least_member = std::min(group.least_member, jobs.shape.gpus_on(0));
+    }
+}
+
+void ClusterBook::unfill(std::uint32_t c) {
+    const JobClass& jobs = classes_.all[c];
+    ClassGroup& group = group_of(jobs);
+    group.filled.erase(std::find(group.filled.begin(), group.filled.end(), c));
+    group.special -= jobs.runs || jobs.has_turn ? 1 : 0;
+    classes_.gangs -= jobs.gang && waits_for_room(jobs) ? 1 : 0;
+    group.least_member = kNever;
+    for (const std::uint32_t other : group.filled) {
+        if (waits_for_room(classes_.all[other])) {
+            group.least_member = std::min(group.least_member, classes_.all[other].shape.gpus_on(0));
+        }
+    }
+    if (group.filled.empty() && jobs.allocated) {
+        classes_.budgets.erase(
+            std::find(classes_.budgets.begin(), classes_.budgets.end(), jobs.budget));
     }
 }
 
@@ -184,9 +233,11 @@ std::uint32_t ClusterBook::class_for(const PendingJob& job, bool allocated) {
     auto& known = class_index_[key];
     if (known.empty()) {
         describe(jobs);
+        // Classes beyond 64 share a colour: they are looked at more often, no more.
+        const BudgetId of = allocated ? job.budget : kNoBudgetId;
+        jobs.colour = static_cast<std::uint8_t>(colours_[{of, allocated}]++ % 64);
         known.push_back(static_cast<std::uint32_t>(classes_.all.size()));
         classes_.all.push_back(std::move(jobs));
-        filled_at_.push_back(0);
     }
     return known.front();
 }
@@ -448,10 +499,11 @@ void ClusterBook::rebuild() {
         owe(plan, 1);
     }
     queue_.clear();
-    classes_.all.clear();
-    classes_.filled.clear();
+    const std::vector<std::uint32_t> slots = std::move(classes_.class_of);
+    classes_ = JobClasses();
+    classes_.class_of.resize(slots.size(), kNoId);
     class_index_.clear();
-    filled_at_.clear();
+    colours_.clear();
     for (std::uint32_t slot = 0; slot < view_.pending.size(); ++slot) {
         queued_[slot] = false;
         classes_.class_of[slot] = kNoId;

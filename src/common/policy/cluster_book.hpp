@@ -8,6 +8,8 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <queue>
 #include <string>
 #include <unordered_map>
@@ -93,6 +95,9 @@ class ClusterBook {
     void unqueue(std::uint32_t slot);
     std::uint32_t class_for(const PendingJob& job, bool allocated);
     void describe(JobClass& jobs) const;
+    ClassGroup& group_of(const JobClass& jobs);
+    void fill(std::uint32_t c);
+    void unfill(std::uint32_t c);
     void count(std::uint32_t slot);
     void uncount(std::uint32_t slot);
     void hold(const Run& run, std::int64_t sign);
@@ -108,7 +113,7 @@ class ClusterBook {
     PassSums sums_;
     JobClasses classes_;
     std::unordered_map<std::string, std::vector<std::uint32_t>> class_index_;
-    std::vector<std::uint32_t> filled_at_;  // by class: place in JobClasses::filled
+    std::map<std::pair<BudgetId, bool>, std::uint32_t> colours_;  // classes of each so far
     RankedQueue queue_;
     std::vector<bool> queued_;  // by slot of pending
     std::vector<std::uint32_t> free_pending_, free_runs_;

@@ -30,16 +30,30 @@ struct JobClass {
     bool whole_node = false;  // reservations are for it
     bool gang = false;        // may be assembled
     bool has_turn = false;    // its turn for an assembly has come
+    std::uint8_t colour = 0;  // see WantedJobs: of the budget's classes, or of all free ones
 
     std::multiset<std::int64_t> contracts;  // seconds
 
     std::size_t count() const noexcept { return contracts.size(); }
 };
 
+// The classes of one budget's allocated jobs, or of all free jobs.
+struct ClassGroup {
+    std::vector<std::uint32_t> filled;  // classes that have jobs, in no order
+    // Of jobs that wait for room, whatever their shape: what the smallest commitment counts, in
+    // milli-weighted seconds, and the GPUs of the smallest largest member.
+    std::multiset<std::int64_t> amounts;
+    std::int64_t least_member = kNever;
+    std::uint32_t special = 0;  // filled classes of jobs that run already, or have a turn
+};
+
 struct JobClasses {
     std::vector<JobClass> all;
-    std::vector<std::uint32_t> filled;    // classes that have jobs, in no order
     std::vector<std::uint32_t> class_of;  // by index of ClusterView::pending
+    std::vector<ClassGroup> allocated;    // by BudgetId
+    ClassGroup free;
+    std::vector<BudgetId> budgets;  // those with filled classes, in no order
+    std::uint32_t gangs = 0;        // filled classes that may be assembled and wait
 };
 
 }  // namespace tranche

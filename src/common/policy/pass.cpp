@@ -133,6 +133,7 @@ class Pass {
         if (classes_ != nullptr) {
             look_for_live_classes();
         }
+        ranking_.show_only(classes_ == nullptr ? nullptr : &wanted_);
         RankedEntry entry;
         bool more = ranking_.next(entry);
         while (more && entry.band == Band::plan) {
@@ -968,6 +969,7 @@ class Pass {
                 return end_by_limit(run);
             });
         ++reserved_;
+        classes_dirty_ = true;
         if (found.nodes.empty()) {
             return;  // no date: it keeps nobody from anything
         }
@@ -1108,41 +1110,97 @@ class Pass {
         if (classes_ == nullptr) {
             return false;
         }
-        if (classes_dirty_) {
+        if (classes_dirty_ || looked_for_first_ != must_see_first()) {
             look_for_live_classes();
         }
-        return live_jobs_ == 0 && !(gangs_wait_ && !somebody_waits_);
+        return live_jobs_ == 0 && !must_see_first();
     }
+
+    // A gang's turn has come when nobody waits before it.
+    bool must_see_first() const { return gangs_wait_ && !somebody_waits_; }
 
     void look_for_live_classes() {
         classes_dirty_ = false;
         live_jobs_ = 0;
-        gangs_wait_ = false;
-        std::int64_t most = 0, most_future = 0, sum = 0;
+        gangs_wait_ = rules_.large_jobs && classes_->gangs > 0 && settings_.max_assemblies > 0 &&
+                      settings_.has(Rule::assembly);
+        most_ = most_future_ = room_sum_ = 0;
         for (NodeIndex n = 0; n < room_.size(); ++n) {
             if (room_[n].open && room_[n].gpus > 0) {
-                most = std::max(most, room_[n].gpus);
-                sum += room_[n].gpus;
+                most_ = std::max(most_, room_[n].gpus);
+                room_sum_ += room_[n].gpus;
             }
             if (future_[n].open) {
-                most_future = std::max(most_future, future_[n].gpus);
+                most_future_ = std::max(most_future_, future_[n].gpus);
             }
         }
-        look_for_appetites();
-        for (const std::uint32_t c : classes_->filled) {
+        looked_for_first_ = must_see_first();
+        ++wanted_.version;
+        wanted_.everything = looked_for_first_;
+        wanted_.unallocated = 0;
+        wanted_.allocated.assign(standings_.budgets.size(), 0);
+        appetites_.resize(standings_.budgets.size());
+        std::fill(live_.begin(), live_.end(), false);
+        look_at(classes_->free, wanted_.unallocated);
+        for (const BudgetId budget : classes_->budgets) {
+            const ClassGroup& group = classes_->allocated[budget];
+            if (group.least_member <= most_ || group.least_member <= most_future_ ||
+                group.special > 0 || !settings_.has(Rule::contract) ||
+                (!sums_.takeable.empty() && !group.amounts.empty() &&
+                 (lane_is_open() || appetite_of(budget).hungry))) {
+                look_at(group, wanted_.allocated[budget]);
+            }
+        }
+        if (live_jobs_ > 0 && !wanted_.everything) {
+            want_large();
+        }
+    }
+
+    // Marks the classes that are live; wanted too are those that turn allocated if somebody behind
+    // them would take their GPUs.
+    void look_at(const ClassGroup& group, std::uint64_t& wanted) {
+        for (const std::uint32_t c : group.filled) {
             const JobClass& jobs = classes_->all[c];
             const auto left = static_cast<std::int64_t>(jobs.count()) - visited_[c];
-            live_[c] = left > 0 && is_live(jobs, most, most_future, sum);
+            live_[c] = left > 0 && is_live(jobs);
             if (live_[c]) {
                 live_jobs_ += left;
+            }
+            if (live_[c] || jobs.on_demand) {
+                wanted |= std::uint64_t{1} << jobs.colour;
             }
         }
     }
 
-    bool is_live(const JobClass& jobs, std::int64_t most, std::int64_t most_future,
-                 std::int64_t sum) {
+    // Jobs that will be given a reservation when they cannot start.
+    void want_large() {
+        if (!rules_.large_jobs || reserved_ >= settings_.reservations ||
+            !settings_.has(Rule::reservations)) {
+            return;
+        }
+        for (const BudgetId budget : classes_->budgets) {
+            for (const std::uint32_t c : classes_->allocated[budget].filled) {
+                const JobClass& jobs = classes_->all[c];
+                if (jobs.whole_node && !jobs.waits && !jobs.runs) {
+                    wanted_.allocated[budget] |= std::uint64_t{1} << jobs.colour;
+                }
+            }
+        }
+    }
+
+    bool lane_is_open() { return lane().has_room(1); }
+
+    bool is_live(const JobClass& jobs) {
         if (jobs.waits) {
             return false;
+        }
+        if (jobs.has_turn && gangs_wait_ && standing_assemblies_ < settings_.max_assemblies) {
+            const std::int64_t at =
+                next_grant_at(view_, standings_, settings_, jobs.budget, available_milli_);
+            if (at <= view_.now) {
+                return true;
+            }
+            wake_at(at);
         }
         const std::int64_t gpus = jobs.shape.gpus;
         const bool express = jobs.lane && lane().check(standings_.members[jobs.member].user,
@@ -1157,26 +1215,14 @@ class Pass {
             return false;
         }
         const std::int64_t largest_member = jobs.shape.gpus_on(0);
-        if (jobs.gang && jobs.allocated && settings_.max_assemblies > standing_assemblies_ &&
-            rules_.large_jobs) {
-            gangs_wait_ = true;
-            if (jobs.has_turn) {
-                const std::int64_t at =
-                    next_grant_at(view_, standings_, settings_, jobs.budget, available_milli_);
-                if (at <= view_.now) {
-                    return true;
-                }
-                wake_at(at);
-            }
-        }
-        if (largest_member <= most && gpus <= sum &&
+        if (largest_member <= most_ && gpus <= room_sum_ &&
             free_place(jobs.shape, jobs.allocated && !as_free ? view_.now + least : 0)) {
             return true;
         }
         if (!jobs.allocated || !jobs.plannable || as_free) {
             return false;
         }
-        if (largest_member <= most_future && future_place(jobs.shape, view_.now + least)) {
+        if (largest_member <= most_future_ && future_place(jobs.shape, view_.now + least)) {
             return true;
         }
         if (express) {
@@ -1203,15 +1249,25 @@ class Pass {
         const SideStanding& standing = standings_.side(side);
         return keys_of(side, standing).key(standing.charge() + own);
     }
+    // Of this look at the classes.
     RatioKey victim_key(SideId side) {
-        const SideStanding& standing = standings_.side(side);
-        return keys_of(side, standing)
-            .key(standing.charge() * static_cast<UInt128>(kPpm - settings_.preempt_margin_ppm) /
-                 kPpm);
+        if (victim_keys_.size() < standings_.sides.size()) {
+            victim_keys_.resize(standings_.sides.size(), {0, 0});
+        }
+        auto& known = victim_keys_[side];
+        if (known.first != wanted_.version) {
+            const SideStanding& standing = standings_.side(side);
+            known.first = wanted_.version;
+            known.second =
+                keys_of(side, standing)
+                    .key(standing.charge() *
+                         static_cast<UInt128>(kPpm - settings_.preempt_margin_ppm) / kPpm);
+        }
+        return known.second;
     }
 
     // Whether a claimant of that budget and commitment may take runs of the group whose contract is
-    // over. Most are told by their keys.
+    // over. Most are told by their keys. The claimant's key is remembered from group to group.
     bool may_take_group(const TakeableGroup& group, BudgetId budget, UInt128 own) {
         if (group.free) {
             return true;
@@ -1220,34 +1276,20 @@ class Pass {
         if (sides.a == kNoId) {
             return settings_.preempt_within_budget != PreemptWithinBudget::no;
         }
-        return claimant_key(sides.a, own) < victim_key(sides.b) + 4 * kKeySlack;
+        if (claimant_.side != sides.a || claimant_.own != own ||
+            claimant_.version != wanted_.version) {
+            claimant_ = {sides.a, own, wanted_.version, claimant_key(sides.a, own)};
+        }
+        return claimant_.key < victim_key(sides.b) + 4 * kKeySlack;
     }
 
     // What the jobs of one budget could have at best, by node: its free room, what leaves, and what
     // its smallest commitment might take.
     struct Appetite {
-        bool known = false, hungry = false;
-        std::int64_t least_amount = kNever;     // milli-weighted seconds
+        std::uint64_t version = 0;  // of the look it was found in
+        bool hungry = false, counted = false;
         std::vector<std::uint32_t> nodes_with;  // by GPUs: nodes that have so many or more
     };
-
-    void look_for_appetites() {
-        appetites_.resize(standings_.budgets.size());
-        for (const std::uint32_t c : classes_->filled) {
-            const JobClass& jobs = classes_->all[c];
-            if (jobs.allocated) {
-                appetites_[jobs.budget].least_amount = kNever;
-                appetites_[jobs.budget].known = false;
-            }
-        }
-        for (const std::uint32_t c : classes_->filled) {
-            const JobClass& jobs = classes_->all[c];
-            if (jobs.allocated && jobs.plannable && !jobs.waits && !jobs.runs) {
-                std::int64_t& least = appetites_[jobs.budget].least_amount;
-                least = std::min(least, jobs.weight_milli * *jobs.contracts.begin());
-            }
-        }
-    }
 
     UInt128 own_commitment(std::int64_t amount) const {
         return settings_.commitments ? static_cast<UInt128>(amount) *
@@ -1274,25 +1316,42 @@ class Pass {
         return hungry;
     }
 
-    const Appetite& appetite_of(BudgetId budget) {
+    std::int64_t least_amount(BudgetId budget) const {
+        return *classes_->allocated[budget].amounts.begin();
+    }
+
+    Appetite& appetite_of(BudgetId budget) {
         Appetite& appetite = appetites_[budget];
-        if (appetite.known) {
+        if (appetite.version == wanted_.version) {
             return appetite;
         }
-        appetite.known = true;
-        appetite.hungry = sum_potential(budget, appetite.least_amount);
-        if (appetite.hungry) {
+        appetite.version = wanted_.version;
+        appetite.counted = false;
+        const UInt128 own = own_commitment(least_amount(budget));
+        appetite.hungry =
+            std::any_of(sums_.groups.begin(), sums_.groups.end(), [&](const TakeableGroup& group) {
+                return !group.runs.empty() && may_take_group(group, budget, own);
+            });
+        return appetite;
+    }
+
+    // How many nodes could give a job of that budget so many GPUs.
+    std::uint32_t nodes_with(Appetite& appetite, BudgetId budget, std::int64_t gpus) {
+        if (!appetite.counted) {
+            appetite.counted = true;
+            sum_potential(budget, least_amount(budget));
             appetite.nodes_with.assign(kMostCounted + 1, 0);
-            for (const std::int64_t gpus : potential_) {
-                if (gpus >= 0) {
-                    ++appetite.nodes_with[static_cast<std::size_t>(std::min(gpus, kMostCounted))];
+            for (const std::int64_t at_best : potential_) {
+                if (at_best >= 0) {
+                    ++appetite
+                          .nodes_with[static_cast<std::size_t>(std::min(at_best, kMostCounted))];
                 }
             }
             for (std::size_t g = kMostCounted; g-- > 0;) {
                 appetite.nodes_with[g] += appetite.nodes_with[g + 1];
             }
         }
-        return appetite;
+        return appetite.nodes_with[static_cast<std::size_t>(std::min(gpus, kMostCounted))];
     }
 
     // Whether what the shortest contract of the class might take would make room enough.
@@ -1304,10 +1363,8 @@ class Pass {
             return false;
         }
         const std::int64_t need = jobs.shape.gpus_on(jobs.shape.nodes - 1);
-        const Appetite& appetite = appetite_of(jobs.budget);
-        if (!appetite.hungry ||
-            appetite.nodes_with[static_cast<std::size_t>(std::min(need, kMostCounted))] <
-                jobs.shape.nodes) {
+        Appetite& appetite = appetite_of(jobs.budget);
+        if (!appetite.hungry || nodes_with(appetite, jobs.budget, need) < jobs.shape.nodes) {
             return false;
         }
         if (by_budget_alone(false)) {
@@ -1364,7 +1421,17 @@ class Pass {
     std::vector<Appetite> appetites_;  // by budget
     std::vector<KeyMaker> keys_;       // by side
     std::vector<bool> keys_known_;
+    std::vector<std::pair<std::uint64_t, RatioKey>> victim_keys_;  // by side: look, key
+    struct {
+        SideId side = kNoId;
+        UInt128 own = 0;
+        std::uint64_t version = 0;
+        RatioKey key = 0;
+    } claimant_;
     std::int64_t live_jobs_ = 0;
+    std::int64_t most_ = 0, most_future_ = 0, room_sum_ = 0;  // free GPUs of a node, and of all
+    WantedJobs wanted_;
+    bool looked_for_first_ = false;
     bool classes_dirty_ = false, gangs_wait_ = false;
     PassResult result_;
 };

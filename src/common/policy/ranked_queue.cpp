@@ -7,6 +7,8 @@ namespace tranche {
 namespace {
 
 constexpr std::uint32_t kAllocatedTree = 0, kFreeTree = 1;
+constexpr std::size_t kBlock = 96;  // jobs of a full block
+constexpr std::uint64_t kAllColours = ~std::uint64_t{0};
 
 std::uint32_t class_of(TeamPriority priority) noexcept {
     return 3U - static_cast<std::uint32_t>(priority);
@@ -38,10 +40,67 @@ RankedQueue::Queued RankedQueue::queued(std::uint32_t slot, bool allocated) cons
     const std::int64_t seconds = !allocated              ? kFreeJobSeconds
                                  : settings_.commitments ? job.contract_seconds()
                                                          : 0;
-    return {job.nice, job.first_submit_at, job.order_key(),
+    return {job.nice,
+            job.first_submit_at,
+            job.order_key(),
             static_cast<UInt128>(std::max<std::int64_t>(seconds, 0)) *
                 static_cast<UInt128>(job.weight_milli),
-            slot};
+            slot,
+            0};
+}
+
+void RankedQueue::List::insert(const Queued& item) {
+    auto block = std::partition_point(blocks.begin(), blocks.end(),
+                                      [&](const Block& b) { return b.jobs.back() < item; });
+    if (block == blocks.end()) {
+        if (blocks.empty() || blocks.back().jobs.size() >= kBlock) {
+            blocks.emplace_back();
+        }
+        block = blocks.end() - 1;
+    }
+    block->jobs.insert(std::upper_bound(block->jobs.begin(), block->jobs.end(), item), item);
+    block->amount += item.amount;
+    block->colours |= std::uint64_t{1} << item.colour;
+    if (block->jobs.size() > 2 * kBlock) {
+        Block second;
+        second.jobs.assign(block->jobs.begin() + kBlock, block->jobs.end());
+        block->jobs.resize(kBlock);
+        for (Block* half : {&*block, &second}) {
+            half->amount = 0;
+            half->colours = 0;
+            for (const Queued& job : half->jobs) {
+                half->amount += job.amount;
+                half->colours |= std::uint64_t{1} << job.colour;
+            }
+        }
+        blocks.insert(block + 1, std::move(second));
+    }
+}
+
+RankedQueue::Head RankedQueue::List::find(const Queued& item) const {
+    const auto block = std::partition_point(blocks.begin(), blocks.end(),
+                                            [&](const Block& b) { return b.jobs.back() < item; });
+    const auto job = std::lower_bound(block->jobs.begin(), block->jobs.end(), item);
+    return {static_cast<std::uint32_t>(block - blocks.begin()),
+            static_cast<std::uint32_t>(job - block->jobs.begin())};
+}
+
+void RankedQueue::List::erase(const Queued& item) {
+    Head head = find(item);
+    while (at(head).slot != item.slot) {
+        step(head);
+    }
+    Block& block = blocks[head.block];
+    block.jobs.erase(block.jobs.begin() + head.at);
+    if (block.jobs.empty()) {
+        blocks.erase(blocks.begin() + head.block);
+        return;
+    }
+    block.amount -= item.amount;
+    block.colours = 0;
+    for (const Queued& job : block.jobs) {
+        block.colours |= std::uint64_t{1} << job.colour;
+    }
 }
 
 std::uint32_t RankedQueue::node_of(Tree& tree, BudgetId budget, const Standings& standings) {
@@ -61,7 +120,8 @@ std::uint32_t RankedQueue::node_of(Tree& tree, BudgetId budget, const Standings&
     return at;
 }
 
-void RankedQueue::insert(std::uint32_t slot, bool allocated, const Standings& standings) {
+void RankedQueue::insert(std::uint32_t slot, bool allocated, std::uint8_t colour,
+                         const Standings& standings) {
     const PendingJob& job = view_.pending[slot];
     Tree& tree = trees_[allocated ? kAllocatedTree : kFreeTree];
     const std::uint32_t node = node_of(tree, job.budget, standings);
@@ -85,10 +145,11 @@ void RankedQueue::insert(std::uint32_t slot, bool allocated, const Standings& st
     where.list = class_of(job.team_priority);
     where.lane = allocated && fits_lane(job, settings_);
     MemberJobs& jobs = leaf.members[where.member];
-    auto& list = jobs.lists[where.list];
-    const Queued item = queued(slot, allocated);
-    list.insert(std::upper_bound(list.begin(), list.end(), item), item);
+    Queued item = queued(slot, allocated);
+    item.colour = colour;
+    jobs.lists[where.list].insert(item);
     ++jobs.count;
+    leaf.of_no_amount += item.amount == 0 ? 1 : 0;
     for (std::uint32_t n = node; n != kNoId; n = tree.nodes[n].parent) {
         ++tree.nodes[n].jobs;
     }
@@ -111,15 +172,12 @@ void RankedQueue::erase(std::uint32_t slot) {
     where_[slot] = Where();
     --where_count_;
     Tree& tree = trees_[where.tree];
-    MemberJobs& jobs = tree.leaves[where.leaf].members[where.member];
-    auto& list = jobs.lists[where.list];
+    Leaf& leaf = tree.leaves[where.leaf];
+    MemberJobs& jobs = leaf.members[where.member];
     const Queued item = queued(slot, where.tree == kAllocatedTree);
-    auto at = std::lower_bound(list.begin(), list.end(), item);
-    while (at->slot != slot) {
-        ++at;
-    }
-    list.erase(at);
+    jobs.lists[where.list].erase(item);
     --jobs.count;
+    leaf.of_no_amount -= item.amount == 0 ? 1 : 0;
     for (std::uint32_t n = where.node; n != kNoId; n = tree.nodes[n].parent) {
         --tree.nodes[n].jobs;
     }
@@ -130,6 +188,7 @@ void RankedQueue::erase(std::uint32_t slot) {
 
 void RankedQueue::begin(Standings& standings) {
     standings_ = &standings;
+    wanted_ = nullptr;
     ++stamp_;
     next_plan_ = next_express_ = 0;
     tree_ = kAllocatedTree;
@@ -213,6 +272,9 @@ void RankedQueue::begin_lane() {
         lane.add(user, job.shape.gpus);
         express_.push_back(slot);
         where_[slot].skipped = stamp_;
+        const Where& where = where_[slot];
+        List& list = trees_[where.tree].leaves[where.leaf].members[where.member].lists[where.list];
+        list.blocks[list.find(queued(slot, true)).block].given = stamp_;
         if (settings_.commitments) {
             const UInt128 amount = standings_->window.at_weight_one(job.contract_seconds()) *
                                    static_cast<UInt128>(job.weight_milli);
@@ -264,6 +326,7 @@ bool RankedQueue::next(RankedEntry& entry) {
 void RankedQueue::open(Tree& tree, std::uint32_t n) {
     SideNode& node = tree.nodes[n];
     node.stamp = stamp_;
+    node.prepared = false;
     if (node.leaf != kNoId && node.children.empty()) {
         open_leaf(tree, tree.leaves[node.leaf]);
         return;
@@ -316,14 +379,6 @@ void RankedQueue::open_leaf(const Tree& tree, Leaf& leaf) {
     activate_class(tree, leaf);
 }
 
-bool RankedQueue::skip_given(const Leaf&, const MemberJobs& jobs, Head& head) const {
-    const auto& list = jobs.lists[head.list];
-    while (head.at < list.size() && where_[list[head.at].slot].skipped == stamp_) {
-        ++head.at;
-    }
-    return head.at < list.size();
-}
-
 // The users who have jobs of the leaf's present class of team priority.
 void RankedQueue::activate_class(const Tree& tree, Leaf& leaf) {
     const std::size_t kind = tree.kind == RunKind::allocated ? kByRank : kByFreeUse;
@@ -334,11 +389,12 @@ void RankedQueue::activate_class(const Tree& tree, Leaf& leaf) {
         if (jobs.count == 0) {
             continue;
         }
-        Active active{leaf.charges[m], m, {}, 0};
+        Active active;
+        active.charge = leaf.charges[m];
+        active.member = m;
         const auto add = [&](std::uint32_t list) {
-            Head head{list, 0};
-            if (!jobs.lists[list].empty() && skip_given(leaf, jobs, head)) {
-                active.heads[active.lists++] = head;
+            if (!jobs.lists[list].empty()) {
+                active.strands[active.count++].list = list;
             }
         };
         const auto present = static_cast<std::uint32_t>(leaf.rank_class);
@@ -356,75 +412,304 @@ void RankedQueue::activate_class(const Tree& tree, Leaf& leaf) {
                 }
             }
         }
-        if (active.lists > 0) {
+        if (active.count > 0) {
             leaf.active.push_back(active);
         }
     }
 }
 
-// Finds the leaf's next job. False: it has none left.
-bool RankedQueue::prepare_leaf(Tree& tree, Leaf& leaf) {
-    if (leaf.ready) {
+// Finds the user's next wanted job; what stands before it goes into `before`. False: none.
+bool RankedQueue::seek(const Leaf& leaf, Active& active, std::uint64_t colours) const {
+    const MemberJobs& jobs = leaf.members[active.member];
+    active.before = 0;
+    if (active.count == 1) {
+        const List& list = jobs.lists[active.strands[0].list];
+        Head head = active.strands[0].head;
+        while (!list.ends(head)) {
+            const Block& block = list.blocks[head.block];
+            if (head.at == 0 && (block.colours & colours) == 0 && block.given != stamp_) {
+                active.before += block.amount;
+                ++head.block;
+                continue;
+            }
+            const Queued& item = list.at(head);
+            if (!is_given(item)) {
+                if ((colours >> item.colour & 1) != 0) {
+                    active.strand = 0;
+                    active.found = head;
+                    return true;
+                }
+                active.before += item.amount;
+            }
+            list.step(head);
+        }
+        return false;
+    }
+    // Jobs lowered to normal among the normal ones: step by step.
+    Strand strands[kClasses];
+    std::copy(active.strands, active.strands + active.count, strands);
+    for (;;) {
+        const Queued* first = nullptr;
+        std::uint32_t which = 0;
+        for (std::uint32_t s = 0; s < active.count; ++s) {
+            const List& list = jobs.lists[strands[s].list];
+            if (!list.ends(strands[s].head) &&
+                (first == nullptr || list.at(strands[s].head) < *first)) {
+                first = &list.at(strands[s].head);
+                which = s;
+            }
+        }
+        if (first == nullptr) {
+            return false;
+        }
+        if (!is_given(*first)) {
+            if ((colours >> first->colour & 1) != 0) {
+                active.strand = which;
+                active.found = strands[which].head;
+                return true;
+            }
+            active.before += first->amount;
+        }
+        jobs.lists[strands[which].list].step(strands[which].head);
+    }
+}
+
+// Passes the user's jobs that stand before that one: those with a smaller tag, or in a pooled
+// budget those earlier in the common order. What they count.
+UInt128 RankedQueue::pass_before(const Leaf& leaf, Active& active, const Queued& item, UInt128 tag,
+                                 bool pooled) {
+    const MemberJobs& jobs = leaf.members[active.member];
+    UInt128 passed = 0;
+    const auto is_before = [&](const Queued& job, UInt128 charge) {
+        if (pooled) {
+            return job < item;
+        }
+        return charge != tag ? charge < tag
+                             : std::tie(job.first_submit_at, job.order) <
+                                   std::tie(item.first_submit_at, item.order);
+    };
+    for (;;) {
+        std::uint32_t which = 0;
+        const Queued* first = nullptr;
+        for (std::uint32_t s = 0; s < active.count; ++s) {
+            const List& list = jobs.lists[active.strands[s].list];
+            if (!list.ends(active.strands[s].head) &&
+                (first == nullptr || list.at(active.strands[s].head) < *first)) {
+                first = &list.at(active.strands[s].head);
+                which = s;
+            }
+        }
+        if (first == nullptr) {
+            break;
+        }
+        const List& list = jobs.lists[active.strands[which].list];
+        Head& head = active.strands[which].head;
+        const Block& block = list.blocks[head.block];
+        if (head.at == 0 && active.count == 1 && block.given != stamp_) {
+            // All of it, if the last is: tags rise. Equal ones are told apart job by job.
+            const Queued& last = block.jobs.back();
+            if (pooled ? last < item
+                       : active.charge + times_window(block.amount - last.amount) < tag) {
+                passed += block.amount;
+                active.charge += times_window(block.amount);
+                ++head.block;
+                continue;
+            }
+        }
+        if (!is_given(*first)) {
+            if (!is_before(*first, active.charge)) {
+                break;
+            }
+            passed += first->amount;
+            active.charge += times_window(first->amount);
+        }
+        list.step(head);
+    }
+    return passed;
+}
+
+// Passes all that is left of the user's present lists.
+UInt128 RankedQueue::pass_all(const Leaf& leaf, Active& active) {
+    const MemberJobs& jobs = leaf.members[active.member];
+    UInt128 passed = 0;
+    for (std::uint32_t s = 0; s < active.count; ++s) {
+        const List& list = jobs.lists[active.strands[s].list];
+        Head& head = active.strands[s].head;
+        while (!list.ends(head)) {
+            const Block& block = list.blocks[head.block];
+            if (head.at == 0 && block.given != stamp_) {
+                passed += block.amount;
+                ++head.block;
+                continue;
+            }
+            passed += is_given(list.at(head)) ? 0 : list.at(head).amount;
+            list.step(head);
+        }
+    }
+    active.charge += times_window(passed);
+    return passed;
+}
+
+// Finds the leaf's next wanted job and passes what stands before it. False: it has none left.
+bool RankedQueue::prepare_leaf(const Tree& tree, Leaf& leaf, std::uint64_t colours,
+                               UInt128& passed) {
+    const std::uint64_t version = wanted_ == nullptr ? 0 : wanted_->version;
+    if (leaf.ready && leaf.sought_for == version) {
         return true;
     }
-    while (leaf.active.empty()) {
+    if (leaf.sought_for != version) {
+        leaf.sought_for = version;
+        for (Active& active : leaf.active) {
+            active.sought = false;
+        }
+    }
+    leaf.ready = false;
+    const bool pooled = standings_->budgets[leaf.budget].pooled;
+    for (;;) {
+        const Queued* best = nullptr;
+        UInt128 best_tag = 0;
+        for (std::uint32_t a = 0; a < leaf.active.size();) {
+            Active& active = leaf.active[a];
+            if (!active.sought) {
+                if (!seek(leaf, active, colours)) {
+                    // Nothing of his is wanted, but it counts where it stands.
+                    active.sought = true;
+                    active.strand = kNoId;
+                } else {
+                    active.sought = true;
+                }
+            }
+            if (active.strand != kNoId) {
+                const MemberJobs& jobs = leaf.members[active.member];
+                const Queued& item =
+                    jobs.lists[active.strands[active.strand].list].at(active.found);
+                const UInt128 tag = active.charge + times_window(active.before);
+                bool better = best == nullptr;
+                if (best != nullptr && pooled) {
+                    better = item < *best;
+                } else if (best != nullptr) {
+                    better = tag != best_tag ? tag < best_tag
+                                             : std::tie(item.first_submit_at, item.order) <
+                                                   std::tie(best->first_submit_at, best->order);
+                }
+                if (better) {
+                    best = &item;
+                    best_tag = tag;
+                    leaf.best = a;
+                }
+            }
+            ++a;
+        }
+        if (best != nullptr) {
+            for (std::uint32_t a = 0; a < leaf.active.size(); ++a) {
+                Active& active = leaf.active[a];
+                UInt128 before = 0;
+                if (a == leaf.best) {
+                    before = active.before;
+                    active.charge += times_window(before);
+                    active.before = 0;
+                    if (active.count == 1) {
+                        active.strands[0].head = active.found;
+                    } else {
+                        const MemberJobs& jobs = leaf.members[active.member];
+                        for (std::uint32_t s = 0; s < active.count; ++s) {
+                            const List& list = jobs.lists[active.strands[s].list];
+                            Head& head = active.strands[s].head;
+                            while (!list.ends(head) && list.at(head) < *best) {
+                                list.step(head);
+                            }
+                        }
+                    }
+                } else {
+                    before = pass_before(leaf, active, *best, best_tag, pooled);
+                    active.before -= active.strand == kNoId ? 0 : before;
+                }
+                passed += before;
+            }
+            leaf.ready = true;
+            return true;
+        }
+        for (Active& active : leaf.active) {
+            passed += pass_all(leaf, active);
+            leaf.charges[active.member] = active.charge;
+        }
         if (++leaf.rank_class >= kClasses) {
+            leaf.active.clear();
             return false;
         }
         activate_class(tree, leaf);
     }
-    const bool pooled = standings_->budgets[leaf.budget].pooled;
-    bool found = false;
-    const Queued* best = nullptr;
-    for (std::uint32_t a = 0; a < leaf.active.size(); ++a) {
-        const Active& active = leaf.active[a];
-        const MemberJobs& jobs = leaf.members[active.member];
-        std::uint32_t first = 0;
-        const Queued* head = &jobs.lists[active.heads[0].list][active.heads[0].at];
-        for (std::uint32_t h = 1; h < active.lists; ++h) {
-            const Queued* other = &jobs.lists[active.heads[h].list][active.heads[h].at];
-            if (*other < *head) {
-                head = other;
-                first = h;
-            }
-        }
-        bool better = !found;
-        if (found && pooled) {
-            better = *head < *best;
-        } else if (found) {
-            const UInt128 theirs = leaf.active[leaf.best].charge;
-            better = active.charge != theirs ? active.charge < theirs
-                                             : std::tie(head->first_submit_at, head->order) <
-                                                   std::tie(best->first_submit_at, best->order);
-        }
-        if (better) {
-            found = true;
-            best = head;
-            leaf.best = a;
-            leaf.best_head = first;
-        }
-    }
-    leaf.ready = true;
-    return true;
 }
 
+// What is not wanted is passed over at once only in leaves directly below the root (elsewhere the
+// order of a whole level depends on it), and only where every job counts something: among jobs
+// that count nothing users take turns by their first jobs alone.
+std::uint64_t RankedQueue::colours_wanted(const Tree& tree, std::uint32_t n) const {
+    const SideNode& node = tree.nodes[n];
+    if (wanted_ == nullptr || wanted_->everything || node.parent != 0 ||
+        tree.leaves[node.leaf].of_no_amount > 0) {
+        return kAllColours;
+    }
+    if (tree.kind != RunKind::allocated) {
+        return wanted_->unallocated;
+    }
+    const BudgetId budget = tree.leaves[node.leaf].budget;
+    return budget < wanted_->allocated.size() ? wanted_->allocated[budget] : 0;
+}
+
+// Whether the node's next wanted job is known.
+bool RankedQueue::is_refined(Tree& tree, std::uint32_t n) const {
+    const SideNode& node = tree.nodes[n];
+    if (node.stamp != stamp_ || !node.prepared) {
+        return false;
+    }
+    return !node.children.empty() ||
+           tree.leaves[node.leaf].sought_for == (wanted_ == nullptr ? 0 : wanted_->version);
+}
+
+// Afterwards the node's charge is the tag of its next job. False: it has none.
 bool RankedQueue::prepare(Tree& tree, std::uint32_t n) {
     if (tree.nodes[n].jobs == 0) {
         return false;
     }
+    if (tree.nodes[n].children.empty()) {
+        if (tree.nodes[n].leaf == kNoId) {
+            return false;
+        }
+        const std::uint64_t colours = colours_wanted(tree, n);
+        if (colours == 0) {
+            return false;
+        }
+        if (tree.nodes[n].stamp != stamp_) {
+            open(tree, n);
+        }
+        UInt128 passed = 0;
+        const bool more = prepare_leaf(tree, tree.leaves[tree.nodes[n].leaf], colours, passed);
+        if (passed != 0) {
+            SideNode& node = tree.nodes[n];
+            node.charge += times_window(passed);
+            node.key = node.keys.key(node.charge);
+        }
+        tree.nodes[n].prepared = more;
+        return more;
+    }
     if (tree.nodes[n].stamp != stamp_) {
         open(tree, n);
     }
-    if (tree.nodes[n].children.empty()) {
-        return tree.nodes[n].leaf != kNoId && prepare_leaf(tree, tree.leaves[tree.nodes[n].leaf]);
-    }
     std::vector<std::uint32_t>& heap = tree.nodes[n].heap;
     while (!heap.empty()) {
-        if (prepare(tree, heap[0])) {
+        // A leaf's key may be that of jobs which are not wanted: it can only grow.
+        const std::uint32_t top = heap[0];
+        if (is_refined(tree, top)) {
+            tree.nodes[n].prepared = true;
             return true;
         }
-        heap[0] = heap.back();
-        heap.pop_back();
+        if (!prepare(tree, top)) {
+            heap[0] = heap.back();
+            heap.pop_back();
+            sift_down(tree, heap, 0);
+            continue;
+        }
         sift_down(tree, heap, 0);
     }
     return false;
@@ -438,34 +723,28 @@ const RankedQueue::Queued& RankedQueue::head_of(const Tree& tree, std::uint32_t 
     }
     const Leaf& leaf = tree.leaves[node->leaf];
     const Active& active = leaf.active[leaf.best];
-    const Head& head = active.heads[leaf.best_head];
-    return leaf.members[active.member].lists[head.list][head.at];
+    return leaf.members[active.member].lists[active.strands[active.strand].list].at(active.found);
 }
 
 // Takes the head of a prepared node; what it counts, times the window.
 UInt128 RankedQueue::pop(Tree& tree, std::uint32_t n, RankedEntry& entry) {
     SideNode& node = tree.nodes[n];
+    node.prepared = false;
     if (node.children.empty()) {
         Leaf& leaf = tree.leaves[node.leaf];
         Active& active = leaf.active[leaf.best];
-        Head& head = active.heads[leaf.best_head];
-        const MemberJobs& jobs = leaf.members[active.member];
-        const Queued& item = jobs.lists[head.list][head.at];
+        Strand& strand = active.strands[active.strand];
+        const List& list = leaf.members[active.member].lists[strand.list];
+        const Queued& item = list.at(active.found);
         const UInt128 amount = times_window(item.amount);
         entry.job = item.slot;
         entry.side = node.side;
         entry.tag_charge = node.charge;
         entry.tag_entitlement = node.entitlement;
         active.charge += amount;
-        leaf.charges[active.member] = active.charge;
-        ++head.at;
-        if (!skip_given(leaf, jobs, head)) {
-            head = active.heads[--active.lists];
-            if (active.lists == 0) {
-                active = leaf.active.back();
-                leaf.active.pop_back();
-            }
-        }
+        strand.head = active.found;
+        list.step(strand.head);
+        active.sought = false;
         leaf.ready = false;
         return amount;
     }
@@ -476,13 +755,11 @@ UInt128 RankedQueue::pop(Tree& tree, std::uint32_t n, RankedEntry& entry) {
         child.charge += amount;
         child.key = child.keys.key(child.charge);
     }
-    if (prepare(tree, c)) {
-        sift_down(tree, node.heap, 0);
-    } else {
+    if (n != 0 && !prepare(tree, c)) {
         node.heap[0] = node.heap.back();
         node.heap.pop_back();
-        sift_down(tree, node.heap, 0);
     }
+    sift_down(tree, node.heap, 0);
     return amount;
 }
 
@@ -526,11 +803,10 @@ bool RankedQueue::goes_first(Tree& tree, std::uint32_t a, std::uint32_t b) {
             return x.shares > y.shares;
         }
     }
-    if (!prepare(tree, b)) {
-        return true;
-    }
-    if (!prepare(tree, a)) {
-        return false;
+    // One whose next job is not known yet goes first, to be looked at.
+    const bool known_a = is_refined(tree, a), known_b = is_refined(tree, b);
+    if (!known_a || !known_b) {
+        return known_a != known_b ? !known_a : tree.nodes[a].side < tree.nodes[b].side;
     }
     const std::int64_t submit_a = head_of(tree, a).first_submit_at;
     const std::int64_t submit_b = head_of(tree, b).first_submit_at;

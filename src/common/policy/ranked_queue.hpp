@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <set>
 #include <tuple>
 #include <unordered_map>
@@ -32,7 +31,8 @@ class RankedQueue : public RankSource, public RaiseRights {
 
     // What is_allocated() says of it must hold until it is erased. A job that could not start if
     // there were room, and one whose plan stands, is not inserted.
-    void insert(std::uint32_t slot, bool allocated, const Standings& standings);
+    void insert(std::uint32_t slot, bool allocated, std::uint8_t colour,
+                const Standings& standings);
     void erase(std::uint32_t slot);
     void clear();
     // One more or less pending job of that member, inserted or not (RaisedShare).
@@ -42,6 +42,7 @@ class RankedQueue : public RankSource, public RaiseRights {
     // Begins at the top, by these numbers, which must stay as they are but for what is placed.
     void begin(Standings& standings);
     bool next(RankedEntry& entry) override;
+    void show_only(const WantedJobs* wanted) override { wanted_ = wanted; }
     bool may_raise(MemberId member) override { return raises(kByCharge, member); }
 
   private:
@@ -57,38 +58,73 @@ class RankedQueue : public RankSource, public RaiseRights {
         std::uint64_t order;
         UInt128 amount;  // what it counts when placed, without the window's length
         std::uint32_t slot;
+        std::uint8_t colour;
 
         bool operator<(const Queued& other) const noexcept {
             return std::tie(nice, first_submit_at, order) <
                    std::tie(other.nice, other.first_submit_at, other.order);
         }
     };
+    // Sorted jobs in blocks that can be passed over as a whole.
+    struct Block {
+        std::vector<Queued> jobs;
+        UInt128 amount = 0;
+        std::uint64_t colours = 0;
+        std::uint64_t given = 0;  // stamp of the walk that gave out one of them as an express one
+    };
+    struct Head {
+        std::uint32_t block = 0, at = 0;
+    };
+    class List {
+      public:
+        void insert(const Queued& item);
+        void erase(const Queued& item);
+        Head find(const Queued& item) const;
+        bool empty() const noexcept { return blocks.empty(); }
+        bool ends(const Head& head) const noexcept { return head.block >= blocks.size(); }
+        const Queued& at(const Head& head) const { return blocks[head.block].jobs[head.at]; }
+        void step(Head& head) const {
+            if (++head.at >= blocks[head.block].jobs.size()) {
+                ++head.block;
+                head.at = 0;
+            }
+        }
+        std::vector<Block> blocks;
+    };
     static constexpr std::size_t kClasses = 4;  // urgent, high, normal, low
     struct MemberJobs {
         MemberId member = 0;
-        std::deque<Queued> lists[kClasses];
+        List lists[kClasses];
         std::size_t count = 0;
     };
-    struct Head {
-        std::uint32_t list;
-        std::size_t at;
+    // One list of a user at work, its head at the next job that is wanted.
+    struct Strand {
+        std::uint32_t list = 0;
+        Head head;
     };
     struct Active {
-        UInt128 charge;
+        UInt128 charge;        // with all that was passed
         std::uint32_t member;  // into Leaf::members
-        Head heads[kClasses];
-        std::uint32_t lists;
+        Strand strands[kClasses];
+        std::uint32_t count = 0;
+        // The next wanted job: of which strand, and what stands before it.
+        bool sought = false;
+        std::uint32_t strand = 0;
+        Head found;
+        UInt128 before = 0;
     };
     struct Leaf {
         BudgetId budget;
         std::vector<MemberJobs> members;
         std::unordered_map<MemberId, std::uint32_t> by_member;
+        std::size_t of_no_amount = 0;  // jobs that count nothing when placed
         // Of the walk:
         std::size_t rank_class = 0;
         std::vector<UInt128> charges;  // by place in members
         std::vector<Active> active;
-        std::uint32_t best = 0, best_head = 0;
-        bool ready = false;  // best is the next job
+        std::uint32_t best = 0;
+        std::uint64_t sought_for = 0;  // version of what was wanted
+        bool ready = false;            // `best` has the next job
     };
     struct SideNode {
         SideId side = kNoId;
@@ -98,6 +134,7 @@ class RankedQueue : public RankSource, public RaiseRights {
         std::vector<std::uint32_t> children;
         // Of the walk:
         std::uint64_t stamp = 0;
+        bool prepared = false;
         UInt128 charge = 0, entitlement = 0, keys_of = 0;
         KeyMaker keys;
         RatioKey key = 0;
@@ -122,10 +159,16 @@ class RankedQueue : public RankSource, public RaiseRights {
     void begin_lane();
     void open(Tree& tree, std::uint32_t node);
     void open_leaf(const Tree& tree, Leaf& leaf);
+    std::uint64_t colours_wanted(const Tree& tree, std::uint32_t node) const;
     bool prepare(Tree& tree, std::uint32_t node);
-    bool prepare_leaf(Tree& tree, Leaf& leaf);
+    bool prepare_leaf(const Tree& tree, Leaf& leaf, std::uint64_t colours, UInt128& passed);
     void activate_class(const Tree& tree, Leaf& leaf);
-    bool skip_given(const Leaf& leaf, const MemberJobs& jobs, Head& head) const;
+    bool seek(const Leaf& leaf, Active& active, std::uint64_t colours) const;
+    UInt128 pass_before(const Leaf& leaf, Active& active, const Queued& item, UInt128 tag,
+                        bool pooled);
+    UInt128 pass_all(const Leaf& leaf, Active& active);
+    bool is_given(const Queued& item) const { return where_[item.slot].skipped == stamp_; }
+    bool is_refined(Tree& tree, std::uint32_t node) const;
     const Queued& head_of(const Tree& tree, std::uint32_t node) const;
     UInt128 pop(Tree& tree, std::uint32_t node, RankedEntry& entry);
     bool goes_first(Tree& tree, std::uint32_t a, std::uint32_t b);
@@ -138,6 +181,7 @@ class RankedQueue : public RankSource, public RaiseRights {
     const Settings& settings_;
     const std::vector<std::uint32_t>& express_runs_;
     Standings* standings_ = nullptr;
+    const WantedJobs* wanted_ = nullptr;
     Tree trees_[2];
     std::vector<Where> where_;  // by slot
     std::size_t where_count_ = 0;

@@ -31,11 +31,23 @@ struct RankedEntry {
     UInt128 tag_entitlement = 0;
 };
 
+// Which jobs a reader of the ranked queue wants to see: by colour, a number below 64 that the host
+// gave each kind of job. All others are passed over, counted as they are passed.
+struct WantedJobs {
+    std::vector<std::uint64_t> allocated;  // by BudgetId: a bit each colour
+    std::uint64_t unallocated = ~std::uint64_t{0};
+    bool everything = true;
+    std::uint64_t version = 0;  // rises with every change
+};
+
 // The ranked queue job by job.
 class RankSource {
   public:
     virtual ~RankSource() = default;
     virtual bool next(RankedEntry& entry) = 0;  // false: that was all
+    // Read at each next(); it may pass over what is not wanted, or not. What is not wanted now is
+    // never wanted later. nullptr: everything is wanted.
+    virtual void show_only(const WantedJobs*) {}
 };
 
 // All pending jobs, best first. `standings` must hold the commitments of runs and plans.
