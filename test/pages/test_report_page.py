@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The page of `sreplay run --html`, as a browser shows it."""
 
+import json
 import struct
+import subprocess
 import zlib
 
 import pytest
+from conftest import BUILD
 
 READY = "document.documentElement.dataset.ready === 'yes'"
 SHOWN = "(c => [Number(c.dataset.from), Number(c.dataset.to)])(document.getElementById('timeline'))"
@@ -257,3 +260,25 @@ def test_a_large_page_answers_quickly(open_page, samples):
     })()""")
     # Two frames of 16 ms and the drawing; ten times that is a defect, not a slow machine.
     assert took < 600
+
+
+def test_sreplay_writes_such_a_page_and_picture(open_page, tmp_path):
+    budgets = [{"name": name, "parent": "root", "shares": shares, "own_shares": 1,
+                "sharing": "users", "accounts": [name], "users": [], "managers": []}
+               for name, shares in (("vision", 3), ("speech", 1))]
+    (tmp_path / "budgets.json").write_text(json.dumps({"version": 1, "budgets": budgets}))
+    jobs = ["job_id,submit,account,user,gpus,min_runtime,runtime,resumable"]
+    jobs += [f"{n},{n * 60},{'speech' if n % 3 else 'vision'},u{n % 5},{1 + n % 8},900,"
+             f"{600 + 97 * n % 5000},1" for n in range(120)]
+    (tmp_path / "jobs.csv").write_text("\n".join(jobs) + "\n")
+    subprocess.run(
+        [str(BUILD / "sreplay"), "compare", "--jobs", "jobs.csv", "--cluster", "2x8", "--budgets",
+         "budgets.json", "--policy", "slots,budget", "--svg", "r.svg", "--html", "r.html"],
+        cwd=tmp_path, check=True, timeout=120, stdout=subprocess.DEVNULL)
+    page = open_ready(open_page, tmp_path / "r.html", width=390)
+    assert page.complaints() == []
+    assert page.value("document.documentElement.scrollWidth") <= 390
+    assert page.value("document.querySelector('h1').textContent").startswith("2 nodes, 16 GPUs")
+    assert page.value("document.querySelectorAll('.warn').length") == 0  # no rule is broken
+    picture = open_page(tmp_path / "r.svg", width=1680, height=900)
+    assert picture.complaints() == []
