@@ -588,16 +588,17 @@ std::string report_html(std::span<const SimRecord* const> records, const ReportO
     std::vector<Summary> summaries;
     std::string policies;
     bool drains = false;
+    std::int64_t longest = 0;
     for (const SimRecord* record : records) {
         summaries.push_back(summarize(*record));
         policies += (policies.empty() ? "" : ", ") + record->policy;
         drains = drains || !record->drains.empty();
+        longest = std::max(longest, record->end_at - record->begin_at);
     }
     const SimRecord& first = *records[0];
-    const std::string title =
-        options.title.empty() ? cluster_text(first) + ", " +
-                                    short_duration(summaries[0].simulated_seconds) + ": " + policies
-                              : options.title;
+    const std::string title = options.title.empty() ? cluster_text(first) + ", " +
+                                                          short_duration(longest) + ": " + policies
+                                                    : options.title;
     std::string out =
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"

@@ -250,8 +250,8 @@ function draw() {
   pen.fillStyle = stripes;
   for (let i = 0; i < open.length; i += 4) pen.fillRect(open[i], open[i + 1], open[i + 2], open[i + 3]);
   pen.strokeStyle = taken;
-  const widest = L.rowHeight >= 6 ? 2.4 : L.rowHeight >= 3 ? 1.6 : 1.1;
-  pen.lineWidth = Math.max(0.8, Math.min(widest, edgeRoom / Math.max(1, edges.length / 3) / 7));
+  const widest = Math.min(edges.length > 900 ? 1.6 : 2.4, L.rowHeight >= 6 ? 2.4 : L.rowHeight >= 3 ? 1.6 : 1.1);
+  pen.lineWidth = Math.max(1, Math.min(widest, edgeRoom / Math.max(1, edges.length / 3) / 6));
   pen.beginPath();
   for (let i = 0; i < edges.length; i += 3) { pen.moveTo(edges[i], edges[i + 1]); pen.lineTo(edges[i], edges[i + 1] + edges[i + 2]); }
   pen.stroke();

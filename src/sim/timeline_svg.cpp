@@ -428,11 +428,8 @@ class Panel {
             out += "<path class=\"open\" d=\"" + hatched + "\"/>\n";
         }
         if (!edges.empty()) {
-            out += "<path class=\"taken\" stroke-width=\"" +
-                   number(row_height_ >= 6   ? 2.4
-                          : row_height_ >= 3 ? 1.6
-                                             : 1.1) +
-                   "\" d=\"" + edges + "\"/>\n";
+            out += "<path class=\"taken\" stroke-width=\"" + number(edge) + "\" d=\"" + edges +
+                   "\"/>\n";
         }
         return out + labels;
     }
@@ -448,7 +445,7 @@ class Panel {
         const double mean =
             (width_ - kNamesWidth) * static_cast<double>(seconds) /
             static_cast<double>(std::max<std::int64_t>(1, edges) * times_.seconds());
-        return std::clamp(mean / 7, 0.8, widest);
+        return std::clamp(mean / 6, 1.1, edges > 300 ? std::min(widest, 1.6) : widest);
     }
 
     std::string label(const Bar& bar, const Box& box) const {
@@ -687,10 +684,10 @@ std::string timeline_svg(std::span<const SimRecord* const> records,
     const double height = below.bottom() + kMargin;
     std::string title = options.title;
     if (title.empty()) {
-        title = records.empty() ? std::string("Nothing was simulated")
-                                : cluster_text(*records[0]) + ", " +
-                                      short_duration(records[0]->end_at - records[0]->begin_at) +
-                                      ": " + policies;
+        title = records.empty()
+                    ? std::string("Nothing was simulated")
+                    : cluster_text(*records[0]) + ", " +
+                          short_duration(times.end_at - times.begin_at) + ": " + policies;
     }
     const std::string about =
         "Timeline of a simulated cluster: a row for each GPU, a bar for each run, coloured by "
