@@ -218,9 +218,12 @@ Status check_events(const ReadEvents& events, const std::string& file,
     Mistakes mistakes(file);
     for (std::size_t i = 0; i < events.events.size(); ++i) {
         const WorkloadEvent& event = events.events[i];
-        const std::string what = std::string(to_text(event.kind)) + ": ";
+        std::string what(to_text(event.kind));
+        what += ": ";
         const auto missing = [&](const std::string& kind, const std::string& name) {
-            mistakes.add(events.lines[i], what + "there is no " + kind + " " + quoted(name));
+            std::string text = what;
+            text += "there is no " + kind + " " + quoted(name);
+            mistakes.add(events.lines[i], text);
         };
         if (!event.job.empty() && !known_jobs.contains(event.job)) {
             missing("job", event.job);

@@ -114,7 +114,9 @@ void flatten(const Json& json, const std::string& path,
              std::vector<std::vector<std::string>>& rows) {
     if (json.is_object()) {
         for (const std::string& key : json.keys()) {
-            flatten(json.at(key.c_str()), path.empty() ? key : path + "." + key, rows);
+            std::string below = path.empty() ? key : path;
+            below += path.empty() ? "" : "." + key;
+            flatten(json.at(key.c_str()), below, rows);
         }
     } else if (json.is_array()) {
         for (std::size_t i = 0; i < json.size(); ++i) {
@@ -247,6 +249,7 @@ int compare(const CommandLine& line, const ReplayCommand& command) {
         });
     }
     std::vector<const SimRecord*> pointers;
+    pointers.reserve(records.size());
     for (const SimRecord& record : records) {
         pointers.push_back(&record);
     }
