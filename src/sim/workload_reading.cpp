@@ -148,10 +148,11 @@ void Gathering::add(WorkloadJob&& job, JobOrigin origin) {
         return;
     }
     if (read.jobs.size() >= kMostJobs) {
-        if (read.jobs.size() == kMostJobs && mistakes.wanted()) {
+        if (!counts.too_many) {
             mistakes.add(origin.line, "more than the " + std::to_string(kMostJobs) +
                                           " jobs that are read; cut the file");
         }
+        counts.too_many = true;
         return;
     }
     // Slurm counts whole seconds: a job of less than one is there all the same.

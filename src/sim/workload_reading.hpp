@@ -57,6 +57,7 @@ std::optional<std::int64_t> parse_seconds(std::string_view text) noexcept;
 // Counts for the notes.
 struct Counts {
     std::size_t no_gpus = 0, never_ran = 0, part_gpus = 0, still_running = 0;
+    bool too_many = false;
 };
 
 // Gathers jobs and mistakes of one file, and makes the result of them.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/base/quoted.hpp"
+#include "common/config/time_format.hpp"
 #include "sim/assume.hpp"
 #include "sim/budgets_file.hpp"
 #include "sim/cluster_file.hpp"
@@ -172,6 +173,21 @@ void add_jobs(sim::ReadWorkload& to, sim::ReadWorkload&& more, std::int64_t at) 
     }
 }
 
+// Jobs that the submission would refuse: a larger promise than the cap.
+void warn_of_refused(const ReplayCommand& command, ReplayInputs& inputs) {
+    const auto settings = replay_settings(inputs, command, command.policies.front());
+    const std::int64_t cap =
+        settings.ok() ? settings->max_min_runtime_seconds : kLongestTimeSpanSeconds;
+    const auto count = std::count_if(
+        inputs.workload.jobs.begin(), inputs.workload.jobs.end(),
+        [&](const sim::WorkloadJob& job) { return job.min_runtime_seconds.value_or(0) > cap; });
+    if (count > 0) {
+        inputs.notes.push_back(
+            "warning: " + std::to_string(count) + (count == 1 ? " job is" : " jobs are") +
+            " refused: a minimum runtime above MaxMinRuntime, " + format_duration(cap));
+    }
+}
+
 class InputReader {
   public:
     explicit InputReader(const ReplayCommand& command) : command_(command) {}
@@ -282,6 +298,7 @@ class InputReader {
                                        std::make_move_iterator(events_.events.end()));
         inputs_.tree = std::move(*tree_);
         inputs_.notes = std::move(jobs_.notes);
+        warn_of_refused(command_, inputs_);
     }
 
     const ReplayCommand& command_;

@@ -287,6 +287,13 @@ TEST_F(Sreplay, work_without_contracts_and_jobs_without_a_budget_are_warned_of) 
     }
 }
 
+TEST_F(Sreplay, jobs_that_submission_would_refuse_are_warned_of) {
+    const Answer answer = run("--set=MaxMinRuntime=20m --until=1h");
+    EXPECT_NE(answer.err.find("jobs are refused: a minimum runtime above MaxMinRuntime, 20 min"),
+              std::string::npos)
+        << answer.err;
+}
+
 TEST_F(Sreplay, until_leaves_out_what_comes_later) {
     const Answer answer = run("--until=6h --json");
     const auto json = parse_json(answer.out, "answer");
