@@ -29,8 +29,12 @@ std::int64_t microseconds_since(Stopwatch::time_point start) {
 }
 
 UsageLedger::Rules rules_of(const Settings& settings) {
-    return {settings.window(), settings.max_min_runtime_seconds, settings.entitlement_history,
-            settings.sharing == Sharing::pooled};
+    UsageLedger::Rules rules;
+    rules.window = settings.window();
+    rules.backdate_seconds = settings.max_min_runtime_seconds;
+    rules.entitlement_history = settings.entitlement_history;
+    rules.pooled_by_default = settings.sharing == Sharing::pooled;
+    return rules;
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "common/policy/ranking.hpp"
 #include "common/report/explanation_text.hpp"
 #include "sim/calendar.hpp"
+#include "sim/rule_switches.hpp"
 #include "sim/simulation.hpp"
 
 namespace tranche::sim {
@@ -98,9 +99,7 @@ const char* BudgetScheduler::name() const {
 // The ledger.
 
 void BudgetScheduler::open_ledger() {
-    ledger_ = std::make_unique<UsageLedger>(
-        UsageLedger::Rules{settings_.window(), settings_.max_min_runtime_seconds,
-                           settings_.entitlement_history, settings_.sharing == Sharing::pooled});
+    ledger_ = std::make_unique<UsageLedger>(ledger_rules(settings_));
     const std::int64_t for_ever = begin_at_ - 10 * settings_.lookback_window_seconds;
     ledger_->set_tree(for_ever, trees_.front());
     for (const SimJob& job : state_.jobs) {
@@ -150,6 +149,9 @@ void BudgetScheduler::restart() {
     open_book();
     boots_.clear();
     for (std::size_t p = 0; p < before.plans.size(); ++p) {
+        if (!settings_.has(Rule::plan_survives)) {
+            break;
+        }
         Plan plan = before.plans[p];
         const JobNotes& notes = notes_[index_of(plan.claimant)];
         plan.budget = notes.budget;
@@ -205,7 +207,7 @@ void BudgetScheduler::begin_segment(JobIndex j) {
     notes.segment_open = true;
     LedgerStep step;
     step.what = LedgerStep::What::begin;
-    step.kind = job.kind;
+    step.kind = settings_.has(Rule::free_costs_nothing) ? job.kind : RunKind::allocated;
     step.run = job.runs;
     step.job = j;
     step.begin_at = notes.segment_at;
@@ -274,7 +276,9 @@ void BudgetScheduler::left_queue(JobIndex j) {
         book_->remove_pending(notes.pending_slot);
         notes.pending_slot = kNoId;
     }
-    drop_plan(j);
+    if (settings_.has(Rule::plan_dropped)) {
+        drop_plan(j);
+    }
     book_->remove_assembly(id_of(j));
 }
 
@@ -293,6 +297,7 @@ void BudgetScheduler::run_over(JobIndex j) {
     // It goes on when the job that it made room for has started; one that left is not waited for.
     notes.waits_for = 0;
     if (job.state == JobState::pending && notes.leaving_for != 0 &&
+        settings_.has(Rule::claimant_first) &&
         state_.jobs[index_of(notes.leaving_for)].state == JobState::pending) {
         notes.waits_for = notes.leaving_for;
         waiting_[index_of(notes.leaving_for)].push_back(j);
@@ -307,7 +312,7 @@ void BudgetScheduler::changed(JobIndex j) {
     JobNotes& notes = notes_[j];
     if (notes.pending_slot != kNoId) {
         book_->change_pending(notes.pending_slot, [&](PendingJob& pending) {
-            pending.team_priority = job.team_priority;
+            pending.team_priority = priority_of(job);
         });
         return;
     }
@@ -315,14 +320,16 @@ void BudgetScheduler::changed(JobIndex j) {
         return;
     }
     if (job.suspended) {
-        end_segment(j, job.charged_until);
+        if (settings_.has(Rule::suspended_not_charged)) {
+            end_segment(j, job.charged_until);
+        }
     } else if (!notes.segment_open) {
         begin_segment(j);
     }
     book_->change_run(notes.run_slot, [&](Run& run) { run = run_of(j); });
     if (notes.turn_slot != kNoId) {
         book_->change_pending(notes.turn_slot, [&](PendingJob& pending) {
-            pending.team_priority = job.team_priority;
+            pending.team_priority = priority_of(job);
         });
     }
 }
@@ -396,9 +403,24 @@ void BudgetScheduler::event(const WorkloadEvent& event) {
     step.begin_at = event.at;
     record(step);
     book_->rebuild();
+    if (!settings_.has(Rule::decided_at_start)) {
+        for (JobIndex j = 0; j < notes_.size(); ++j) {
+            if (notes_[j].run_slot != kNoId) {
+                book_->change_run(notes_[j].run_slot, [&](Run& run) { run = run_of(j); });
+            }
+        }
+    }
 }
 
 // Jobs and runs as the core sees them.
+
+TeamPriority BudgetScheduler::priority_of(const SimJob& job) const {
+    return settings_.has(Rule::team_priority) ? job.team_priority : TeamPriority::normal;
+}
+
+std::int64_t BudgetScheduler::first_submit_of(const SimJob& job) const {
+    return job.runs == 0 || settings_.has(Rule::place_kept) ? job.first_submit_at : state_.now;
+}
 
 PendingJob BudgetScheduler::pending_job(JobIndex j) {
     const SimJob& job = state_.jobs[j];
@@ -420,13 +442,16 @@ PendingJob BudgetScheduler::pending_job(JobIndex j) {
         pending.shape.node_set = book_->node_set(std::move(only));
     }
     pending.weight_milli = spec.gpus * settings_.gpu_weight_milli(spec.gpu_type);
+    if (!settings_.has(Rule::costs_something)) {
+        pending.weight_milli = std::max<std::int64_t>(pending.weight_milli, 1);
+    }
     pending.min_runtime_seconds = job.min_runtime_seconds;
     pending.time_limit_seconds = spec.time_limit_seconds;
-    pending.first_submit_at = job.first_submit_at;
+    pending.first_submit_at = first_submit_of(job);
     pending.protection_cap_seconds = notes.cap;
-    pending.nice = spec.nice;
+    pending.nice = settings_.has(Rule::nice) ? spec.nice : 0;
     pending.runs_before = job.runs;
-    pending.team_priority = job.team_priority;
+    pending.team_priority = priority_of(job);
     pending.resumable = job.resumable;
     pending.interactive = spec.interactive;
     pending.free_first = spec.free_first;
@@ -444,6 +469,9 @@ Run BudgetScheduler::run_of(JobIndex j) const {
     run.budget = notes.budget;
     run.member = notes.member;
     run.kind = job.kind;
+    if (!settings_.has(Rule::decided_at_start) && !book_->standings().funded(notes.budget)) {
+        run.kind = RunKind::unallocated;
+    }
     run.state = job.state == JobState::leaving ? RunState::leaving
                 : job.suspended                ? RunState::suspended
                 : state_.now < job.works_at    ? RunState::configuring
@@ -455,7 +483,7 @@ Run BudgetScheduler::run_of(JobIndex j) const {
     run.protected_until = job.protected_until;
     run.contract_seconds = job.suspended ? job.contract_left_seconds : notes.contract;
     run.time_limit_seconds = job.spec->time_limit_seconds;
-    run.team_priority = job.team_priority;
+    run.team_priority = priority_of(job);
     run.resumable = job.resumable;
     run.interactive = job.spec->interactive;
     run.express = notes.express;

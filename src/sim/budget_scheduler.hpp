@@ -80,6 +80,8 @@ class BudgetScheduler final : public Scheduler {
     ClusterView snapshot(std::vector<JobIndex>* pending_jobs) const;
     PendingJob pending_job(JobIndex job);
     Run run_of(JobIndex job) const;
+    TeamPriority priority_of(const SimJob& job) const;
+    std::int64_t first_submit_of(const SimJob& job) const;
     std::int64_t weight_of(const SimJob& job) const;
     bool drains_by_contract(const SimNodeState& node) const;
 

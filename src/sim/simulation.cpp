@@ -9,6 +9,7 @@
 
 #include "common/base/quoted.hpp"
 #include "common/model/budget_edit.hpp"
+#include "sim/rule_switches.hpp"
 
 namespace tranche::sim {
 namespace {
@@ -125,8 +126,7 @@ Simulation::Simulation(SimCluster cluster, const Settings& settings, const Budge
       tree_(tree),
       workload_(std::move(workload)),
       options_(options),
-      fractions_({settings.window(), settings.max_min_runtime_seconds, settings.entitlement_history,
-                  false}) {
+      fractions_(ledger_rules(settings)) {
     state_.cluster = std::move(cluster);
     std::stable_sort(
         workload_.jobs.begin(), workload_.jobs.end(),
@@ -428,7 +428,7 @@ void Simulation::submit(JobIndex j) {
 
 void Simulation::queue(JobIndex j) {
     SimJob& job = state_.jobs[j];
-    job.allocated = budget_funded(j) && job.min_runtime_seconds > 0 && job.spec->gpus > 0;
+    job.allocated = would_be_allocated(j);
     if (job.runs == 0) {
         JobRecord& record = record_of(j);
         record.fits_lane = job.allocated && job.spec->gpus <= settings_.express_gpus &&
@@ -552,7 +552,8 @@ void Simulation::suspend(JobIndex j) {
     notes.active_before += std::max<std::int64_t>(now_ - notes.active_since, 0);
     notes.suspended_at = now_;
     job.contract_left_seconds = 0;
-    if (job.protected_until > now_ && job.protected_until != kNever) {
+    if (job.protected_until > now_ && job.protected_until != kNever &&
+        settings_.has(Rule::contract_pauses)) {
         job.contract_left_seconds = job.protected_until - std::max(now_, job.works_at);
         job.protected_until = kNever;
     }
@@ -641,7 +642,7 @@ void Simulation::new_tree(const WorkloadEvent& event) {
         SimJob& job = state_.jobs[j];
         if (job.state == JobState::pending) {
             add_demand(j, -1);
-            job.allocated = budget_funded(j) && job.min_runtime_seconds > 0 && job.spec->gpus > 0;
+            job.allocated = would_be_allocated(j);
             add_demand(j, 1);
         }
     }
@@ -658,8 +659,10 @@ void Simulation::read_fractions() {
     }
 }
 
-bool Simulation::budget_funded(JobIndex j) const {
-    return budgets_[notes_[j].budget].fraction > 0;
+bool Simulation::would_be_allocated(JobIndex j) const {
+    const SimJob& job = state_.jobs[j];
+    return budgets_[notes_[j].budget].fraction > 0 && job.min_runtime_seconds > 0 &&
+           job.spec->gpus * settings_.gpu_weight_milli(job.spec->gpu_type) > 0;
 }
 
 // Runs.
@@ -693,9 +696,11 @@ void Simulation::start(const StartOrder& order) {
     job.works_at = now_ + boot;
     job.suspended = false;
     job.contract_left_seconds = 0;
+    const std::int64_t clock_begins_at =
+        settings_.has(Rule::contract_after_boot) ? job.works_at : now_;
     job.protected_until = order.contract_seconds == kNever ? kNever
-                          : order.contract_seconds > 0     ? job.works_at + order.contract_seconds
-                                                           : 0;
+                          : order.contract_seconds > 0 ? clock_begins_at + order.contract_seconds
+                                                       : 0;
     notes.express = order.express;
     notes.active_before = notes.suspended_seconds = 0;
     notes.active_since = job.works_at;

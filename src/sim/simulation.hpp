@@ -119,7 +119,7 @@ class Simulation final : private Orders {
     void add_demand(JobIndex job, int sign);
     void charge_rate(JobIndex job, int sign);
     void read_fractions();
-    bool budget_funded(JobIndex job) const;
+    bool would_be_allocated(JobIndex job) const;
     bool could_hold(const WorkloadJob& spec, std::uint32_t nodes);
     std::size_t hour_of(std::int64_t at) const;
     JobRecord& record_of(JobIndex job);

@@ -183,9 +183,9 @@ std::optional<int> prepare(const ReplayCommand& command, std::optional<ReplayInp
     return std::nullopt;
 }
 
-Settings without_rules(Settings settings, const std::vector<Rule>& rules) {
-    for (const Rule rule : rules) {
-        settings.rules_off |= std::uint64_t{1} << static_cast<unsigned>(rule);
+Settings without_rules(Settings settings, const std::vector<const sim::RuleSwitch*>& rules) {
+    for (const sim::RuleSwitch* rule : rules) {
+        settings = sim::without_rule(std::move(settings), *rule);
     }
     return settings;
 }
@@ -478,7 +478,28 @@ Checked check_file(const std::string& file, const ReplayCommand& command) {
     return checked;
 }
 
+int list_rules(const CommandLine& line) {
+    std::vector<std::vector<std::string>> rows;
+    Json list = Json::array();
+    for (const sim::RuleSwitch& rule : sim::rule_switches()) {
+        rows.push_back(
+            {std::string(rule.name), std::string(rule.settings), std::string(rule.text)});
+        list.append(Json::object()
+                        .set("name", rows.back()[0])
+                        .set("settings", rows.back()[1])
+                        .set("text", rows.back()[2]));
+    }
+    if (line.has("json")) {
+        return print_answer(Json::object().set("version", 1).set("rules", list).pretty());
+    }
+    return print_answer(table_text({{"RULE"}, {"LEFT_OUT_BY"}, {"TEXT"}}, rows,
+                                   style_for_stdout(line.has("parsable2"), line.has("noheader"))));
+}
+
 int check(const CommandLine& line, const ReplayCommand& command) {
+    if (command.lists_rules) {
+        return list_rules(line);
+    }
     std::vector<Checked> all(command.files.size());
     for (std::size_t i = 0; i < all.size(); ++i) {
         all[i] = check_file(command.files[i], command);

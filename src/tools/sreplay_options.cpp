@@ -34,7 +34,7 @@ std::string joined(const std::vector<std::string>& words, const char* between) {
 
 std::string known_rules() {
     std::vector<std::string> names;
-    for (const RuleName& rule : rule_names()) {
+    for (const sim::RuleSwitch& rule : sim::rule_switches()) {
         names.emplace_back(rule.name);
     }
     return joined(names, ", ");
@@ -58,7 +58,7 @@ Status check_options(const CommandLine& line, Verb verb, const char* word) {
             common.contains(name) || (is_replay && replay.contains(name)) ||
             ((name == "svg" || name == "html") && (verb == Verb::run || verb == Verb::compare)) ||
             (name == "trace" && verb == Verb::run) || (name == "array" && verb == Verb::sweep) ||
-            (name == "without" && verb == Verb::check);
+            ((name == "without" || name == "list-rules") && verb == Verb::check);
         if (!fits) {
             return Error{"--" + name + " is not for " + word};
         }
@@ -190,6 +190,7 @@ const CommandTable& sreplay_table() {
             {'\0', "trace", "FILE", "write every decision, one JSON object a line"},
             {'\0', "array", nullptr, "sweep: only the value of this task of a job array"},
             {'\0', "without", "RULES", "leave out rules of the policy, to see what they are for"},
+            {'\0', "list-rules", nullptr, "check: list the rules that can be left out"},
             {'\0', "timing", nullptr, "say how long it took, also in JSON"}};
         made.options.insert(made.options.end(), own.begin(), own.end());
         made.more = more.c_str();
@@ -216,15 +217,16 @@ Result<ReplayCommand> replay_command(const CommandLine& line) {
         return status.failure();
     }
     for (const std::string& name : split_list(line.value("without"))) {
-        const auto rule = parse_rule(name);
-        if (!rule) {
+        const sim::RuleSwitch* const rule = sim::find_rule_switch(name);
+        if (rule == nullptr) {
             return Error{"rule " + quoted(name) + " is not known; known are " + known_rules()};
         }
-        command.without.push_back(*rule);
+        command.without.push_back(rule);
     }
     if (command.verb == Verb::check) {
         command.files = words;
-        if (words.empty()) {
+        command.lists_rules = line.has("list-rules");
+        if (words.empty() && !command.lists_rules) {
             return Error{"check wants the files of scenarios"};
         }
         return command;

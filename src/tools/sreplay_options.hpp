@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/base/result.hpp"
-#include "common/config/rules.hpp"
+#include "sim/rule_switches.hpp"
 #include "sim/workload_file.hpp"
 #include "tools/command_line.hpp"
 
@@ -30,7 +30,8 @@ struct ReplayCommand {
     std::vector<std::pair<std::string, std::string>> settings;  // --set
     std::string sweep_key;
     std::vector<std::string> sweep_values;
-    std::vector<Rule> without;
+    std::vector<const sim::RuleSwitch*> without;
+    bool lists_rules = false;  // check --list-rules
     std::string until, assume;
     std::vector<std::string> inject;
     std::uint64_t seed = 1;

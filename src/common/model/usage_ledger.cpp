@@ -140,9 +140,9 @@ void UsageLedger::place_sides(std::int64_t at) {
         if (budget != nullptr) {
             shares[side_of(b)] = budget->shares;
             const bool active = tree_.matches_anything(names_[b]) || own_seen_[b];
-            shares[own_side_of(b)] = leaf     ? std::max(1U, budget->own_shares)
-                                     : active ? budget->own_shares
-                                              : 0;
+            shares[own_side_of(b)] = leaf                         ? std::max(1U, budget->own_shares)
+                                     : active && rules_.own_sides ? budget->own_shares
+                                                                  : 0;
         }
     }
     for (SideId id = 0; id < sides_.size(); ++id) {
@@ -349,7 +349,13 @@ void UsageLedger::read_budgets(std::vector<BudgetPlace>& budgets) const {
         for (const SideId side : standing.path) {
             fraction = (fraction * sides_[side].fraction) >> kFractionBits;
         }
+        if (!rules_.shares_for_promise) {
+            fraction = std::max(fraction, UInt128{1});
+        }
         standing.funded_fraction = exists_[b] && b >= 2 ? static_cast<std::uint64_t>(fraction) : 0;
+        if (!rules_.levels && standing.path.size() > 1) {
+            standing.path.erase(standing.path.begin(), standing.path.end() - 1);
+        }
     }
 }
 

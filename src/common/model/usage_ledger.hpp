@@ -44,6 +44,8 @@ class UsageLedger {
         std::int64_t backdate_seconds = 8 * 3600;  // what a new budget counts as having had
         bool entitlement_history = true;
         bool pooled_by_default = false;
+        // Rules of the policy that only the simulator leaves out (config/rules.hpp).
+        bool levels = true, own_sides = true, shares_for_promise = true;
     };
     explicit UsageLedger(const Rules& rules);
 

@@ -104,7 +104,8 @@ void ClusterBook::remove_pending(std::uint32_t slot) {
 void ClusterBook::enqueue(std::uint32_t slot) {
     PendingJob& job = view_.pending[slot];
     queue_.count_pending(job.member, 1);
-    if (job.block == StartBlock::none && job.turn_run < 0 && !could_fit(view_, job.shape, false)) {
+    if (job.block == StartBlock::none && job.turn_run < 0 && !could_fit(view_, job.shape, false) &&
+        settings_.has(Rule::impossible_not_counted)) {
         job.block = StartBlock::impossible;
     }
     const bool planned = std::any_of(view_.plan_jobs.begin(), view_.plan_jobs.end(),
@@ -392,12 +393,18 @@ void ClusterBook::uncount(std::uint32_t slot) {
 void ClusterBook::owe(const Plan& plan, std::int64_t sign) {
     sums_.protected_gpus += plan.express ? 0 : sign * plan.gpus;
     for (const NodeShare& share : plan.where) {
+        if (!settings_.has(Rule::plan_keeps_room)) {
+            break;
+        }
         for (std::vector<RoomNode>* rooms : {&sums_.room, &sums_.future}) {
             RoomNode& room = (*rooms)[share.node];
             room.gpus -= sign * share.gpus;
             room.cpus -= sign * share.cpus;
             room.memory_mib -= sign * share.memory_mib;
         }
+    }
+    if (!settings_.has(Rule::plan_commitment)) {
+        return;
     }
     const auto& path = standings_now_->budgets[plan.budget].path;
     if (sign > 0) {

@@ -110,6 +110,10 @@ class Pass {
           standings_(standings),
           settings_(settings),
           rules_(rules),
+          all_shown_(!settings.has(Rule::backfill)),
+          all_live_(!settings.has(Rule::contract) || !settings.has(Rule::feasible) ||
+                    !settings.has(Rule::free_never_takes) ||
+                    !settings.has(Rule::team_priority_at_home)),
           available_milli_(sums.available_gpus * 1000),
           protected_gpus_(sums.protected_gpus),
           evictions_(view.evictions_last_hour),
@@ -140,7 +144,7 @@ class Pass {
             try_planned(entry.job);
             more = ranking_.next(entry);
         }
-        for (; more && !nothing_left(); more = ranking_.next(entry)) {
+        for (; more && !blocked_ && !nothing_left(); more = ranking_.next(entry)) {
             visit(entry);
         }
         return std::move(result_);
@@ -165,7 +169,7 @@ class Pass {
     }
 
     void wake_at(std::int64_t at) {
-        if (at > view_.now) {
+        if (at > view_.now && settings_.has(Rule::wake)) {
             result_.wake_at = std::min(result_.wake_at, at);
         }
     }
@@ -218,6 +222,7 @@ class Pass {
             consider_large(entry, job, verdict);
         }
         somebody_waits_ = somebody_waits_ || verdict.reason != WaitReason::assembling;
+        blocked_ = all_shown_;
         if (classes_ != nullptr) {
             verdict.reason = WaitReason::none;
         }
@@ -241,21 +246,25 @@ class Pass {
         } else if (classes_ == nullptr && allocated && fits_lane(job, settings_)) {
             verdict.express_cap = lane().check(user_of(job), job.shape.gpus);
         }
-        const bool over_headroom = allocated && !express && is_over_headroom(job.shape.gpus);
+        const bool over_headroom = allocated &&
+                                   (!express || !settings_.has(Rule::headroom_for_express)) &&
+                                   is_over_headroom(job.shape.gpus);
         if (job.turn_run >= 0) {
             return try_turn(job, allocated, over_headroom, verdict);
         }
-        if (!could_fit(view_, job.shape, true)) {
+        if (settings_.has(Rule::feasible) && !could_fit(view_, job.shape, true)) {
             verdict.reason = WaitReason::nodes_unavailable;
             return false;
         }
-        const bool as_free = over_headroom && job.resumable;
+        const bool as_free =
+            over_headroom && job.resumable && settings_.has(Rule::headroom_starts_free);
         if (over_headroom && !as_free) {
             verdict.reason = WaitReason::headroom;
             return false;
         }
         const std::int64_t contract_end = contract_end_of(job, allocated && !as_free);
-        const bool starts_free = as_free || (job.free_first && allocated && !express);
+        const bool starts_free =
+            as_free || (job.free_first && allocated && !express && settings_.has(Rule::free_first));
         if (auto where = free_place(job.shape, starts_free ? 0 : contract_end)) {
             start(entry.job, job, std::move(*where), starts_free, express,
                   allocated && !starts_free);
@@ -266,7 +275,7 @@ class Pass {
             verdict.reason = WaitReason::headroom;
             return false;
         }
-        if (!allocated) {
+        if (!allocated && settings_.has(Rule::free_never_takes)) {
             verdict.reason = WaitReason::idle_gpus;
             return false;
         }
@@ -315,12 +324,14 @@ class Pass {
     // Where no part is kept open, contracts are in the way and not the headroom.
     bool is_over_headroom(std::int64_t gpus) const {
         return sums_.allowed_protected_gpus < sums_.available_gpus &&
-               gpus <= sums_.allowed_protected_gpus &&
+               (gpus <= sums_.allowed_protected_gpus || !settings_.has(Rule::headroom_for_large)) &&
                protected_gpus_ + gpus > sums_.allowed_protected_gpus;
     }
 
     std::int64_t contract_end_of(const PendingJob& job, bool allocated) const {
-        return allocated ? view_.now + job.contract_seconds() : 0;
+        return allocated                          ? view_.now + job.contract_seconds()
+               : settings_.has(Rule::free_enters) ? 0
+                                                  : kNever;
     }
 
     const std::string& user_of(const PendingJob& job) const {
@@ -445,6 +456,9 @@ class Pass {
             });
         if (ready) {
             take(empty_, plan->where);
+            if (!settings_.has(Rule::plan_keeps_room)) {
+                take_room(plan->where, false);
+            }
             verdict.reason = WaitReason::starting;
             result_.starts.push_back({index, plan->where, false, plan->express});
         }
@@ -452,7 +466,8 @@ class Pass {
 
     // Whether who may be taken depends on nothing but the victim's budget and contract.
     bool by_budget_alone(bool express) const {
-        return !express && settings_.preempt_within_budget == PreemptWithinBudget::no;
+        return !express && settings_.preempt_within_budget == PreemptWithinBudget::no &&
+               settings_.has(Rule::team_priority_at_home);
     }
 
     // May the claimant take from this run, whose contract is over? Remembers the answer by budget
@@ -509,9 +524,11 @@ class Pass {
             return false;
         }
 
-        if (const auto where = future_place(job.shape, contract_end)) {
+        const bool counts_future = settings_.has(Rule::room_coming);
+        const auto coming = counts_future ? future_place(job.shape, contract_end) : std::nullopt;
+        if (coming) {
             // Runs that leave already make room for this one too: nobody else has to.
-            take_room(*where, false);
+            take_room(*coming, false);
             verdict.reason = WaitReason::room_coming;
             return true;
         }
@@ -524,10 +541,17 @@ class Pass {
             candidates = candidates_for(job, judge, express);
             choice.reset();
             if (!candidates.empty()) {
-                choice = choose_victims(view_, future_, job.shape, candidates, contract_end);
+                choice = choose_victims(view_, counts_future ? future_ : room_, job.shape,
+                                        candidates, contract_end);
             }
             if (!choice || !turn_those_before(*choice)) {
                 break;
+            }
+        }
+        if (!choice && !settings_.has(Rule::feasible)) {
+            for (const VictimCandidate& candidate : candidates) {
+                taken_[candidate.run] = true;
+                result_.drains.push_back({candidate.run, std::nullopt, {}});
             }
         }
         if (classes_ == nullptr && !choice) {
@@ -557,7 +581,8 @@ class Pass {
         std::vector<VictimCandidate> candidates;
         const auto consider = [&](std::uint32_t r) {
             const Run& run = view_.runs[r];
-            if (!taken_[r] && judge.may(run, false) && on_suitable_node(run, job.shape)) {
+            if (!taken_[r] && judge.may(run, false) &&
+                (on_suitable_node(run, job.shape) || !settings_.has(Rule::feasible))) {
                 candidates.push_back({r, cost_of(run, job, express)});
             }
         };
@@ -586,6 +611,9 @@ class Pass {
     // for it (DESIGN 2.2). True: there were some.
     bool turn_those_before(const VictimChoice& choice) {
         bool turned = false;
+        if (!settings_.has(Rule::turn_in_place)) {
+            return false;
+        }
         for (const std::uint32_t r : choice.runs) {
             if (!passed_[r] || !view_.runs[r].free_first) {
                 continue;
@@ -665,7 +693,9 @@ class Pass {
         decision.victims = evict(decision.plan, claimant, choice);
         // The victims still hold their room: the claimant's is owed from now on, and what they free
         // beyond it is there when they have left.
-        take_room(choice.where, true);
+        if (settings_.has(Rule::plan_keeps_room)) {
+            take_room(choice.where, true);
+        }
         count(*claimant.job, claimant.express, true);
         result_.plans.push_back(std::move(decision));
     }
@@ -679,9 +709,10 @@ class Pass {
 
     VictimCost cost_of(const Run& run, const PendingJob& claimant, bool express) {
         VictimCost cost;
-        cost.final_gpus = express && !run.resumable ? run.gpus : 0;
-        cost.allocated_gpus = run.kind == RunKind::allocated ? run.gpus : 0;
-        cost.gpus = run.gpus;
+        const auto gpus_by = [&](Rule rule) { return settings_.has(rule) ? run.gpus : 0; };
+        cost.final_gpus = express && !run.resumable ? gpus_by(Rule::express_resumable_first) : 0;
+        cost.allocated_gpus = run.kind == RunKind::allocated ? gpus_by(Rule::fewest_allocated) : 0;
+        cost.gpus = gpus_by(Rule::fewest_gpus);
         // Charge over today's funded fraction: one scale for all levels.
         const BudgetPlace& place = standings_.budgets[run.budget];
         UInt128 over = UInt128{1} << 100;
@@ -690,8 +721,9 @@ class Pass {
                                    static_cast<UInt128>(standings_.window.length_seconds);
             over = std::min(over, (charge << kFractionBits) / place.funded_fraction);
         }
-        cost.over_funding = over * static_cast<UInt128>(std::max<std::int64_t>(run.gpus, 0));
-        if (run.budget == claimant.budget) {
+        cost.over_funding = over * static_cast<UInt128>(
+                                       std::max<std::int64_t>(gpus_by(Rule::most_over_funding), 0));
+        if (run.budget == claimant.budget && settings_.has(Rule::lower_priority_first)) {
             cost.priority_gpus = run.gpus * static_cast<std::int64_t>(priority_of(run));
         }
         std::int64_t since = run.started_at;
@@ -701,7 +733,8 @@ class Pass {
                 since = std::max(since, run.protected_until);
             }
         }
-        cost.lost_gpu_seconds = run.gpus * std::max<std::int64_t>(view_.now - since, 0);
+        cost.lost_gpu_seconds =
+            gpus_by(Rule::least_to_lose) * std::max<std::int64_t>(view_.now - since, 0);
         return cost;
     }
 
@@ -780,12 +813,14 @@ class Pass {
         }
         for (const NodeIndex n : assembly.nodes) {
             // Past the date nobody enters.
-            room_[n].open = false;
-            future_[n].plannable = false;
+            if (settings_.has(Rule::assembly_closed)) {
+                room_[n].open = false;
+                future_[n].plannable = false;
+            }
         }
         own = only(future_, assembly.nodes);
         const Claimant claimant{&job, effective(job.team_priority, job.budget, job.member), false,
-                                true};
+                                settings_.has(Rule::assembly_right)};
         Judge judge(*this, claimant);
         std::vector<VictimCandidate> candidates;
         for (const NodeIndex n : assembly.nodes) {
@@ -836,7 +871,8 @@ class Pass {
                 return view_.now;
             }
             const Victim victim{&run, priority_of(run)};
-            const bool gang = may_be_assembled(view_, shape_of(run), settings_);
+            const bool gang = settings_.has(Rule::assembly_equals) &&
+                              may_be_assembled(view_, shape_of(run), settings_);
             if (run.protected_until != kNever && has_right(claimant, victim, gang, standings_)) {
                 return std::max({view_.now, run.protected_until, run.others_protected_until});
             }
@@ -873,6 +909,9 @@ class Pass {
         if (left.size() == assembly.nodes.size()) {
             return true;
         }
+        if (!settings_.has(Rule::assembly_replaces)) {
+            return false;
+        }
         JobShape missing = job.shape;
         missing.nodes = static_cast<std::uint32_t>(assembly.nodes.size() - left.size());
         missing.gpus = job.shape.gpus_on(0) * missing.nodes;
@@ -896,13 +935,12 @@ class Pass {
             verdict.reason = WaitReason::assembling;
             return;
         }
-        if (settings_.max_assemblies > 0 && settings_.has(Rule::assembly) && is_gang(entry.job)) {
+        if (settings_.max_assemblies > 0 && is_gang(entry.job)) {
             if (try_assembly(entry, job, verdict)) {
                 return;
             }
         }
-        if (reserved_ < settings_.reservations && settings_.has(Rule::reservations) &&
-            is_whole_node(entry.job)) {
+        if (reserved_ < settings_.reservations && is_whole_node(entry.job)) {
             reserve(job);
         }
     }
@@ -917,7 +955,8 @@ class Pass {
     }
 
     bool try_assembly(const RankedEntry& entry, const PendingJob& job, JobVerdict& verdict) {
-        const bool has_turn = job.turn_at != 0 || !somebody_waits_;
+        const bool has_turn =
+            job.turn_at != 0 || !somebody_waits_ || !settings_.has(Rule::assembly_turn);
         if (!has_turn) {
             return false;
         }
@@ -979,6 +1018,15 @@ class Pass {
         for (const NodeIndex n : found.nodes) {
             closed_[n] = true;
         }
+        if (!settings_.has(Rule::whole_node)) {
+            std::vector<NodeShare> held;
+            for (std::uint32_t k = 0; k < found.nodes.size(); ++k) {
+                held.push_back({found.nodes[k], job.shape.gpus_on(k), 0, 0});
+            }
+            take(room_, held);
+            take(future_, held);
+            return;
+        }
         keep_until(found.nodes, std::max(found.date_at, view_.now));
     }
 
@@ -1022,8 +1070,7 @@ class Pass {
         const std::int64_t last_at =
             std::max(over_at, drained_at) + settings_.drain_gang_wait_seconds;
         if (run.where.size() > 1 && run.resumable && run.kind == RunKind::allocated &&
-            view_.now < last_at && settings_.has(Rule::drain_gang_wait) &&
-            could_fit(view_, shape_of(run), true) && is_next_to_run(run)) {
+            view_.now < last_at && could_fit(view_, shape_of(run), true) && is_next_to_run(run)) {
             if (!move(r)) {
                 wake_at(last_at);
             }
@@ -1117,13 +1164,14 @@ class Pass {
     }
 
     // A gang's turn has come when nobody waits before it.
-    bool must_see_first() const { return gangs_wait_ && !somebody_waits_; }
+    bool must_see_first() const {
+        return gangs_wait_ && (!somebody_waits_ || !settings_.has(Rule::assembly_turn));
+    }
 
     void look_for_live_classes() {
         classes_dirty_ = false;
         live_jobs_ = 0;
-        gangs_wait_ = rules_.large_jobs && classes_->gangs > 0 && settings_.max_assemblies > 0 &&
-                      settings_.has(Rule::assembly);
+        gangs_wait_ = rules_.large_jobs && classes_->gangs > 0 && settings_.max_assemblies > 0;
         most_ = most_future_ = room_sum_ = 0;
         for (NodeIndex n = 0; n < room_.size(); ++n) {
             if (room_[n].open && room_[n].gpus > 0) {
@@ -1136,7 +1184,7 @@ class Pass {
         }
         looked_for_first_ = must_see_first();
         ++wanted_.version;
-        wanted_.everything = looked_for_first_;
+        wanted_.everything = looked_for_first_ || all_shown_;
         wanted_.unallocated = 0;
         wanted_.allocated.assign(standings_.budgets.size(), 0);
         appetites_.resize(standings_.budgets.size());
@@ -1145,7 +1193,7 @@ class Pass {
         for (const BudgetId budget : classes_->budgets) {
             const ClassGroup& group = classes_->allocated[budget];
             if (group.least_member <= most_ || group.least_member <= most_future_ ||
-                group.special > 0 || !settings_.has(Rule::contract) ||
+                group.special > 0 || all_live_ ||
                 (!sums_.takeable.empty() && !group.amounts.empty() &&
                  (lane_is_open() || appetite_of(budget).hungry))) {
                 look_at(group, wanted_.allocated[budget]);
@@ -1174,8 +1222,7 @@ class Pass {
 
     // Jobs that will be given a reservation when they cannot start.
     void want_large() {
-        if (!rules_.large_jobs || reserved_ >= settings_.reservations ||
-            !settings_.has(Rule::reservations)) {
+        if (!rules_.large_jobs || reserved_ >= settings_.reservations) {
             return;
         }
         for (const BudgetId budget : classes_->budgets) {
@@ -1205,12 +1252,15 @@ class Pass {
         const std::int64_t gpus = jobs.shape.gpus;
         const bool express = jobs.lane && lane().check(standings_.members[jobs.member].user,
                                                        gpus) == ExpressCap::none;
-        const bool over_headroom = jobs.allocated && !express && is_over_headroom(gpus);
+        const bool over_headroom = jobs.allocated &&
+                                   (!express || !settings_.has(Rule::headroom_for_express)) &&
+                                   is_over_headroom(gpus);
         if (jobs.runs) {
             return !jobs.on_demand && jobs.allocated && !over_headroom;
         }
         const std::int64_t least = *jobs.contracts.begin();
-        const bool as_free = over_headroom && jobs.resumable;
+        const bool as_free =
+            over_headroom && jobs.resumable && settings_.has(Rule::headroom_starts_free);
         if (over_headroom && !as_free) {
             return false;
         }
@@ -1219,7 +1269,8 @@ class Pass {
             free_place(jobs.shape, jobs.allocated && !as_free ? view_.now + least : 0)) {
             return true;
         }
-        if (!jobs.allocated || !jobs.plannable || as_free) {
+        if ((!jobs.allocated && settings_.has(Rule::free_never_takes)) || !jobs.plannable ||
+            as_free) {
             return false;
         }
         if (largest_member <= most_future_ && future_place(jobs.shape, view_.now + least)) {
@@ -1292,9 +1343,10 @@ class Pass {
     };
 
     UInt128 own_commitment(std::int64_t amount) const {
-        return settings_.commitments ? static_cast<UInt128>(amount) *
-                                           static_cast<UInt128>(standings_.window.length_seconds)
-                                     : 0;
+        return settings_.commitments && settings_.has(Rule::own_commitment)
+                   ? static_cast<UInt128>(amount) *
+                         static_cast<UInt128>(standings_.window.length_seconds)
+                   : 0;
     }
 
     // By node, with what claimants of that budget and commitment might take.
@@ -1356,7 +1408,7 @@ class Pass {
 
     // Whether what the shortest contract of the class might take would make room enough.
     bool could_plan(const JobClass& jobs, std::int64_t least) {
-        if (!settings_.has(Rule::contract)) {
+        if (all_live_) {
             return true;
         }
         if (sums_.takeable.empty()) {
@@ -1399,6 +1451,9 @@ class Pass {
     const Settings& settings_;
     const PassRules rules_;
     std::optional<ExpressLane> lane_;
+    // Rules are left out that what classes could do at best is found by.
+    const bool all_shown_, all_live_;
+    bool blocked_ = false;  // without backfill: somebody waits
     const std::int64_t available_milli_;
     std::int64_t protected_gpus_;
     std::int64_t evictions_;

@@ -54,7 +54,7 @@ TakeVerdict may_take(const Claimant& claimant, const Victim& victim, const Stand
         verdict.reason = reason;
         return verdict;
     };
-    if (!is_allocated(job, standings)) {
+    if (!is_allocated(job, standings) && settings.has(Rule::free_never_takes)) {
         return says(false, TakeReason::claimant_is_free);
     }
     if (run.kind == RunKind::outside) {
@@ -71,7 +71,7 @@ TakeVerdict may_take(const Claimant& claimant, const Victim& victim, const Stand
         }
     }
     if (run.kind == RunKind::unallocated) {
-        return says(true, TakeReason::free_run);
+        return says(settings.has(Rule::free_yields), TakeReason::free_run);
     }
     if (now < run.protected_until) {
         verdict.not_before = std::max(run.protected_until, run.others_protected_until);
@@ -84,22 +84,26 @@ TakeVerdict may_take(const Claimant& claimant, const Victim& victim, const Stand
         return says(true, TakeReason::assembly);
     }
     if (claimant.express) {
-        if (run.express &&
+        if (run.express && settings.has(Rule::express_own_spared) &&
             standings.members[run.member].user == standings.members[job.member].user) {
             return says(false, TakeReason::express_own_user);
         }
-        if (run.interactive) {
+        if (run.interactive && settings.has(Rule::express_sessions_spared)) {
             return says(false, TakeReason::interactive_session);
         }
-        if (!run.resumable && !standings.budgets[run.budget].path.empty() &&
+        if (!run.resumable && settings.has(Rule::express_final_spared) &&
+            !standings.budgets[run.budget].path.empty() &&
             shown_ratio_milli(standings, standings.budgets[run.budget].path.back(),
                               available_milli) < 1000) {
             return says(false, TakeReason::underfunded_and_final);
         }
         return says(true, TakeReason::express);
     }
+    if (!settings.has(Rule::team_priority_at_home) && claimant.priority > victim.priority) {
+        return says(true, TakeReason::team_priority);
+    }
 
-    const UInt128 own = settings.commitments
+    const UInt128 own = settings.commitments && settings.has(Rule::own_commitment)
                             ? standings.window.at_weight_one(job.contract_seconds()) *
                                   static_cast<UInt128>(job.weight_milli)
                             : 0;

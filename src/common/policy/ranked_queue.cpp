@@ -37,9 +37,10 @@ void RankedQueue::clear() {
 
 RankedQueue::Queued RankedQueue::queued(std::uint32_t slot, bool allocated) const {
     const PendingJob& job = view_.pending[slot];
-    const std::int64_t seconds = !allocated              ? kFreeJobSeconds
-                                 : settings_.commitments ? job.contract_seconds()
-                                                         : 0;
+    const std::int64_t seconds = !settings_.has(Rule::progressive) ? 0
+                                 : !allocated                      ? kFreeJobSeconds
+                                 : settings_.commitments           ? job.contract_seconds()
+                                                                   : 0;
     return {job.nice,
             job.first_submit_at,
             job.order_key(),
@@ -339,7 +340,7 @@ void RankedQueue::open(Tree& tree, std::uint32_t n) {
             continue;
         }
         const SideStanding& side = standings_->side(child.side);
-        child.charge = side.charge_of(tree.kind);
+        child.charge = side.charge_of(ordering_use(tree.kind, settings_));
         if (allocated && !added_sides_.empty()) {
             const auto added = added_sides_.find(child.side);
             child.charge += added == added_sides_.end() ? 0 : added->second;
@@ -368,7 +369,7 @@ void RankedQueue::open_leaf(const Tree& tree, Leaf& leaf) {
     for (const MemberJobs& jobs : leaf.members) {
         UInt128 charge = 0;
         if (!pooled && jobs.count > 0) {
-            charge = standings_->member(jobs.member).charge_of(tree.kind);
+            charge = standings_->member(jobs.member).charge_of(ordering_use(tree.kind, settings_));
             if (tree.kind == RunKind::allocated && !added_members_.empty()) {
                 const auto added = added_members_.find(jobs.member);
                 charge += added == added_members_.end() ? 0 : added->second;
@@ -799,7 +800,7 @@ bool RankedQueue::goes_first(Tree& tree, std::uint32_t a, std::uint32_t b) {
         if (order != 0) {
             return order < 0;
         }
-        if (x.shares != y.shares) {
+        if (x.shares != y.shares && settings_.has(Rule::ties)) {
             return x.shares > y.shares;
         }
     }
@@ -810,7 +811,7 @@ bool RankedQueue::goes_first(Tree& tree, std::uint32_t a, std::uint32_t b) {
     }
     const std::int64_t submit_a = head_of(tree, a).first_submit_at;
     const std::int64_t submit_b = head_of(tree, b).first_submit_at;
-    if (submit_a != submit_b) {
+    if (submit_a != submit_b && settings_.has(Rule::ties)) {
         return submit_a < submit_b;
     }
     const SideId side_a = tree.nodes[a].side, side_b = tree.nodes[b].side;

@@ -225,15 +225,16 @@ class Ranker {
 
     void sum_charges() {
         const bool allocated = basis_.kind == RunKind::allocated;
+        const RunKind by = ordering_use(basis_.kind, settings_);
         for (std::size_t n = 1; n < nodes_.size(); ++n) {
             RankNode& node = nodes_[n];
-            node.charge = standings_.sides[node.side].charge_of(basis_.kind) +
+            node.charge = standings_.sides[node.side].charge_of(by) +
                           (allocated ? added_.to_side(node.side) : 0);
         }
         member_charges_.resize(standings_.members.size());
         for (MemberId m = 0; m < member_charges_.size(); ++m) {
-            member_charges_[m] = standings_.members[m].charge_of(basis_.kind) +
-                                 (allocated ? added_.to_member(m) : 0);
+            member_charges_[m] =
+                standings_.members[m].charge_of(by) + (allocated ? added_.to_member(m) : 0);
         }
     }
 
@@ -288,7 +289,7 @@ class Ranker {
 
     // What one task counts, without the window's length; far beyond any cluster it saturates.
     std::uint64_t amount_of(const PendingJob& job) const {
-        if (job.block != StartBlock::none) {
+        if (job.block != StartBlock::none || !settings_.has(Rule::progressive)) {
             return 0;
         }
         const std::int64_t seconds = basis_.kind != RunKind::allocated ? kFreeJobSeconds
@@ -471,12 +472,13 @@ class Ranker {
         if (order != 0) {
             return order < 0;
         }
-        if (x.shares != y.shares) {
+        const bool ties = settings_.has(Rule::ties);
+        if (ties && x.shares != y.shares) {
             return x.shares > y.shares;
         }
         const std::int64_t submit_x = view_.pending[placements_[*a.next].job].first_submit_at;
         const std::int64_t submit_y = view_.pending[placements_[*b.next].job].first_submit_at;
-        if (submit_x != submit_y) {
+        if (ties && submit_x != submit_y) {
             return submit_x < submit_y;
         }
         const std::string& name_x = standings_.budgets[x.side / 2].name;
@@ -534,6 +536,9 @@ void add_commitments(Standings& standings, const ClusterView& view, const Settin
         }
     }
     for (const Plan& plan : view.plans) {
+        if (!settings.has(Rule::plan_commitment)) {
+            break;
+        }
         standings.commit(plan.budget, plan.member, plan.weight_milli, plan.commitment_seconds);
     }
 }

@@ -66,4 +66,9 @@ std::vector<std::uint32_t> spaced_priorities(const std::vector<Band>& bands,
 
 std::uint32_t band_floor(Band band) noexcept;
 
+// By whose use jobs of that kind are ordered: free ones by free use.
+inline RunKind ordering_use(RunKind kind, const Settings& settings) noexcept {
+    return settings.has(Rule::free_use_order) ? kind : RunKind::allocated;
+}
+
 }  // namespace tranche
