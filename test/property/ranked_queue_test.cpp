@@ -64,7 +64,7 @@ TEST_P(RankedQueueProperty, gives_the_same_order_as_the_whole_list) {
         RankedQueue with_express(s.view, s.settings, express);
         for (std::uint32_t i = 0; i < s.view.pending.size(); ++i) {
             with_express.insert(i, is_allocated(s.view.pending[i], s.standings),
-                                static_cast<std::uint8_t>(random.below(64)), s.standings);
+                                static_cast<std::uint8_t>(random.below(64)), 0, s.standings);
             with_express.count_pending(s.view.pending[i].member, 1);
         }
         std::vector<std::uint32_t> whole;
@@ -78,7 +78,7 @@ TEST_P(RankedQueueProperty, gives_the_same_order_as_the_whole_list) {
             with_express.erase(i);
         }
         for (std::uint32_t i = 0; i < s.view.pending.size(); i += 3) {
-            with_express.insert(i, is_allocated(s.view.pending[i], s.standings), 7, s.standings);
+            with_express.insert(i, is_allocated(s.view.pending[i], s.standings), 7, 0, s.standings);
         }
         with_express.begin(s.standings);
         ASSERT_EQ(taken(with_express, nullptr), whole) << "seed " << seed;
@@ -101,7 +101,8 @@ TEST_P(RankedQueueProperty, passing_over_what_is_not_wanted_leaves_the_order_of_
         std::vector<std::uint8_t> colours;
         for (std::uint32_t i = 0; i < s.view.pending.size(); ++i) {
             colours.push_back(static_cast<std::uint8_t>(random.below(seed % 2 == 0 ? 4 : 64)));
-            queue.insert(i, is_allocated(s.view.pending[i], s.standings), colours[i], s.standings);
+            queue.insert(i, is_allocated(s.view.pending[i], s.standings), colours[i], 0,
+                         s.standings);
             queue.count_pending(s.view.pending[i].member, 1);
         }
         queue.begin(s.standings);

@@ -107,7 +107,21 @@ ExpressLane::UserUse& ExpressLane::use_of(std::string_view user) {
 }
 
 ExpressCap ExpressLane::check(std::string_view user, std::int64_t gpus) {
-    const UserUse& use = use_of(user);
+    return check(use_of(user), gpus);
+}
+
+ExpressCap ExpressLane::check(MemberId member, std::int64_t gpus) {
+    if (by_member_.empty()) {
+        by_member_.assign(standings_.members.size(), 0);
+    }
+    if (by_member_[member] == 0) {
+        const UserUse& use = use_of(standings_.members[member].user);
+        by_member_[member] = static_cast<std::uint32_t>(&use - users_.data()) + 1;
+    }
+    return check(users_[by_member_[member] - 1], gpus);
+}
+
+ExpressCap ExpressLane::check(const UserUse& use, std::int64_t gpus) const {
     if (use.gpus + gpus > settings_.express_gpus_per_user) {
         return ExpressCap::user_gpus;
     }

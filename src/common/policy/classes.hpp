@@ -54,6 +54,7 @@ class ExpressLane {
 
     // The first cap that `gpus` more of this user would break.
     ExpressCap check(std::string_view user, std::int64_t gpus);
+    ExpressCap check(MemberId member, std::int64_t gpus);
     void add(std::string_view user, std::int64_t gpus);
     bool has_room(std::int64_t gpus) const noexcept { return gpus_ + gpus <= limit_gpus_; }
     std::int64_t limit_gpus() const noexcept { return limit_gpus_; }
@@ -65,6 +66,7 @@ class ExpressLane {
         std::int64_t gpu_seconds = 0;  // in the last day
     };
     UserUse& use_of(std::string_view user);
+    ExpressCap check(const UserUse& use, std::int64_t gpus) const;
 
     const ClusterView& view_;
     const Standings& standings_;
@@ -72,7 +74,8 @@ class ExpressLane {
     std::vector<std::uint32_t> runs_;  // express ones under contract
     std::int64_t limit_gpus_ = 0;
     std::int64_t gpus_ = 0;
-    std::vector<UserUse> users_;  // those asked for; few
+    std::vector<UserUse> users_;            // those asked for
+    std::vector<std::uint32_t> by_member_;  // 1 + place in users_; 0: not known
 };
 
 // GPUs that may be under contract, express runs aside (DESIGN 2.6, headroom): all available ones

@@ -127,7 +127,7 @@ void ClusterBook::enqueue(std::uint32_t slot) {
     if (waits_for_room(jobs)) {
         group_of(jobs).amounts.insert(jobs.weight_milli * job.contract_seconds());
     }
-    queue_.insert(slot, allocated, jobs.colour, *standings_now_);
+    queue_.insert(slot, allocated, jobs.colour, c, *standings_now_);
     queued_[slot] = true;
 }
 
@@ -234,6 +234,11 @@ std::uint32_t ClusterBook::class_for(const PendingJob& job, bool allocated) {
     auto& known = class_index_[key];
     if (known.empty()) {
         describe(jobs);
+        const auto shape = std::find(classes_.shapes.begin(), classes_.shapes.end(), jobs.shape);
+        jobs.shape_number = static_cast<std::uint32_t>(shape - classes_.shapes.begin());
+        if (shape == classes_.shapes.end()) {
+            classes_.shapes.push_back(jobs.shape);
+        }
         // Classes beyond 64 share a colour: they are looked at more often, no more.
         const BudgetId of = allocated ? job.budget : kNoBudgetId;
         jobs.colour = static_cast<std::uint8_t>(colours_[{of, allocated}]++ % 64);

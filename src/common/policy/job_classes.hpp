@@ -30,7 +30,8 @@ struct JobClass {
     bool whole_node = false;  // reservations are for it
     bool gang = false;        // may be assembled
     bool has_turn = false;    // its turn for an assembly has come
-    std::uint8_t colour = 0;  // see WantedJobs: of the budget's classes, or of all free ones
+    std::uint32_t shape_number = 0;  // the same for classes of one shape
+    std::uint8_t colour = 0;         // see WantedJobs: of the budget's classes, or of all free ones
 
     std::multiset<std::int64_t> contracts;  // seconds
 
@@ -53,6 +54,7 @@ struct JobClasses {
     std::vector<ClassGroup> allocated;    // by BudgetId
     ClassGroup free;
     std::vector<BudgetId> budgets;  // those with filled classes, in no order
+    std::vector<JobShape> shapes;   // by shape_number
     std::uint32_t gangs = 0;        // filled classes that may be assembled and wait
 };
 

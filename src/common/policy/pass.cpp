@@ -127,6 +127,7 @@ class Pass {
         } else {
             visited_.assign(classes_->all.size(), 0);
             live_.assign(classes_->all.size(), false);
+            wanted_.too_long.assign(classes_->all.size(), kNever);
         }
         wake_at(sums.next_contract_end_at);
     }
@@ -215,6 +216,9 @@ class Pass {
             passed_[static_cast<std::size_t>(job.turn_run)] = true;
             return;
         }
+        if (waits && is_live && classes_ != nullptr && entry.band != Band::express) {
+            give_up(classes_->class_of[entry.job], job.contract_seconds());
+        }
         if (!waits || entry.band != Band::allocated) {
             return;
         }
@@ -225,6 +229,20 @@ class Pass {
         blocked_ = all_shown_;
         if (classes_ != nullptr) {
             verdict.reason = WaitReason::none;
+        }
+    }
+
+    // What a job could not do in this pass, none of its class with as long a contract can.
+    void give_up(std::uint32_t c, std::int64_t contract_seconds) {
+        const JobClass& jobs = classes_->all[c];
+        if (jobs.runs || jobs.whole_node) {
+            return;  // turns and reservations are each job's own
+        }
+        std::int64_t& limit = wanted_.too_long[c];
+        limit = std::min(limit, contract_seconds);
+        if (live_[c] && *jobs.contracts.begin() >= limit) {
+            live_[c] = false;
+            live_jobs_ -= static_cast<std::int64_t>(jobs.count()) - visited_[c];
         }
     }
 
@@ -1008,7 +1026,7 @@ class Pass {
                 return end_by_limit(run);
             });
         ++reserved_;
-        classes_dirty_ = true;
+        classes_dirty_ = classes_dirty_ || reserved_ >= settings_.reservations;
         if (found.nodes.empty()) {
             return;  // no date: it keeps nobody from anything
         }
@@ -1210,7 +1228,7 @@ class Pass {
         for (const std::uint32_t c : group.filled) {
             const JobClass& jobs = classes_->all[c];
             const auto left = static_cast<std::int64_t>(jobs.count()) - visited_[c];
-            live_[c] = left > 0 && is_live(jobs);
+            live_[c] = left > 0 && *jobs.contracts.begin() < wanted_.too_long[c] && is_live(jobs);
             if (live_[c]) {
                 live_jobs_ += left;
             }
@@ -1235,6 +1253,37 @@ class Pass {
         }
     }
 
+    // The latest end of a contract for which there is room of that shape now; -1: none at all. Of
+    // gangs, as if all members were as large as the smallest.
+    std::int64_t room_until(std::uint32_t shape_number, const std::vector<RoomNode>& room,
+                            std::vector<std::pair<std::uint64_t, std::int64_t>>& known) {
+        if (known.size() < classes_->shapes.size()) {
+            known.resize(classes_->shapes.size(), {0, 0});
+        }
+        if (known[shape_number].first == wanted_.version) {
+            return known[shape_number].second;
+        }
+        const JobShape& shape = classes_->shapes[shape_number];
+        const std::uint32_t smallest = shape.nodes - 1;
+        untils_.clear();
+        for (NodeIndex n = 0; n < room.size(); ++n) {
+            const RoomNode& node = room[n];
+            if (node.open && node.gpus >= shape.gpus_on(smallest) &&
+                node.cpus >= shape.cpus_per_node && node.memory_mib >= shape.memory_mib_per_node &&
+                node_suits(view_, shape, n, smallest)) {
+                untils_.push_back(node.until);
+            }
+        }
+        std::int64_t until = -1;
+        if (untils_.size() >= shape.nodes) {
+            const auto last = untils_.begin() + static_cast<std::ptrdiff_t>(smallest);
+            std::nth_element(untils_.begin(), last, untils_.end(), std::greater<>());
+            until = *last;
+        }
+        known[shape_number] = {wanted_.version, until};
+        return until;
+    }
+
     bool lane_is_open() { return lane().has_room(1); }
 
     bool is_live(const JobClass& jobs) {
@@ -1250,8 +1299,8 @@ class Pass {
             wake_at(at);
         }
         const std::int64_t gpus = jobs.shape.gpus;
-        const bool express = jobs.lane && lane().check(standings_.members[jobs.member].user,
-                                                       gpus) == ExpressCap::none;
+        const bool express = jobs.lane && lane().has_room(gpus) &&
+                             lane().check(jobs.member, gpus) == ExpressCap::none;
         const bool over_headroom = jobs.allocated &&
                                    (!express || !settings_.has(Rule::headroom_for_express)) &&
                                    is_over_headroom(gpus);
@@ -1266,14 +1315,16 @@ class Pass {
         }
         const std::int64_t largest_member = jobs.shape.gpus_on(0);
         if (largest_member <= most_ && gpus <= room_sum_ &&
-            free_place(jobs.shape, jobs.allocated && !as_free ? view_.now + least : 0)) {
+            room_until(jobs.shape_number, room_, room_until_) >=
+                (jobs.allocated && !as_free ? view_.now + least : 0)) {
             return true;
         }
         if ((!jobs.allocated && settings_.has(Rule::free_never_takes)) || !jobs.plannable ||
             as_free) {
             return false;
         }
-        if (largest_member <= most_future_ && future_place(jobs.shape, view_.now + least)) {
+        if (largest_member <= most_future_ &&
+            room_until(jobs.shape_number, future_, future_until_) >= view_.now + least) {
             return true;
         }
         if (express) {
@@ -1473,6 +1524,8 @@ class Pass {
     std::vector<std::int64_t> visited_;
     std::vector<bool> live_;
     std::vector<std::int64_t> potential_;
+    std::vector<std::pair<std::uint64_t, std::int64_t>> room_until_, future_until_;
+    std::vector<std::int64_t> untils_;
     std::vector<Appetite> appetites_;  // by budget
     std::vector<KeyMaker> keys_;       // by side
     std::vector<bool> keys_known_;

@@ -46,7 +46,9 @@ RankedQueue::Queued RankedQueue::queued(std::uint32_t slot, bool allocated) cons
             job.order_key(),
             static_cast<UInt128>(std::max<std::int64_t>(seconds, 0)) *
                 static_cast<UInt128>(job.weight_milli),
+            job.contract_seconds(),
             slot,
+            0,
             0};
 }
 
@@ -122,7 +124,7 @@ std::uint32_t RankedQueue::node_of(Tree& tree, BudgetId budget, const Standings&
 }
 
 void RankedQueue::insert(std::uint32_t slot, bool allocated, std::uint8_t colour,
-                         const Standings& standings) {
+                         std::uint32_t kind, const Standings& standings) {
     const PendingJob& job = view_.pending[slot];
     Tree& tree = trees_[allocated ? kAllocatedTree : kFreeTree];
     const std::uint32_t node = node_of(tree, job.budget, standings);
@@ -148,6 +150,7 @@ void RankedQueue::insert(std::uint32_t slot, bool allocated, std::uint8_t colour
     MemberJobs& jobs = leaf.members[where.member];
     Queued item = queued(slot, allocated);
     item.colour = colour;
+    item.kind = kind;
     jobs.lists[where.list].insert(item);
     ++jobs.count;
     leaf.of_no_amount += item.amount == 0 ? 1 : 0;
@@ -435,7 +438,7 @@ bool RankedQueue::seek(const Leaf& leaf, Active& active, std::uint64_t colours) 
             }
             const Queued& item = list.at(head);
             if (!is_given(item)) {
-                if ((colours >> item.colour & 1) != 0) {
+                if (is_wanted(item, colours)) {
                     active.strand = 0;
                     active.found = head;
                     return true;
@@ -464,7 +467,7 @@ bool RankedQueue::seek(const Leaf& leaf, Active& active, std::uint64_t colours) 
             return false;
         }
         if (!is_given(*first)) {
-            if ((colours >> first->colour & 1) != 0) {
+            if (is_wanted(*first, colours)) {
                 active.strand = which;
                 active.found = strands[which].head;
                 return true;

@@ -31,7 +31,8 @@ class RankedQueue : public RankSource, public RaiseRights {
 
     // What is_allocated() says of it must hold until it is erased. A job that could not start if
     // there were room, and one whose plan stands, is not inserted.
-    void insert(std::uint32_t slot, bool allocated, std::uint8_t colour,
+    // `colour` and `kind`: see WantedJobs.
+    void insert(std::uint32_t slot, bool allocated, std::uint8_t colour, std::uint32_t kind,
                 const Standings& standings);
     void erase(std::uint32_t slot);
     void clear();
@@ -57,7 +58,9 @@ class RankedQueue : public RankSource, public RaiseRights {
         std::int64_t first_submit_at;
         std::uint64_t order;
         UInt128 amount;  // what it counts when placed, without the window's length
+        std::int64_t contract_seconds;
         std::uint32_t slot;
+        std::uint32_t kind;
         std::uint8_t colour;
 
         bool operator<(const Queued& other) const noexcept {
@@ -167,6 +170,11 @@ class RankedQueue : public RankSource, public RaiseRights {
     UInt128 pass_before(const Leaf& leaf, Active& active, const Queued& item, UInt128 tag,
                         bool pooled);
     UInt128 pass_all(const Leaf& leaf, Active& active);
+    bool is_wanted(const Queued& item, std::uint64_t colours) const {
+        return (colours >> item.colour & 1) != 0 &&
+               (wanted_ == nullptr || item.kind >= wanted_->too_long.size() ||
+                item.contract_seconds < wanted_->too_long[item.kind]);
+    }
     bool is_given(const Queued& item) const { return where_[item.slot].skipped == stamp_; }
     bool is_refined(Tree& tree, std::uint32_t node) const;
     const Queued& head_of(const Tree& tree, std::uint32_t node) const;

@@ -36,6 +36,8 @@ struct RankedEntry {
 struct WantedJobs {
     std::vector<std::uint64_t> allocated;  // by BudgetId: a bit each colour
     std::uint64_t unallocated = ~std::uint64_t{0};
+    // By kind, a number the host gave: contracts as long as this or longer are not wanted.
+    std::vector<std::int64_t> too_long;
     bool everything = true;
     std::uint64_t version = 0;  // rises with every change
 };
