@@ -91,7 +91,7 @@ class NaiveRanker {
             while (placed_[i] < job.tasks && kind_of(job) == RunKind::allocated &&
                    job.block == StartBlock::none && fits_lane(job, settings_) &&
                    lane.check(user_of(job), job.shape.gpus) == ExpressCap::none) {
-                lane.add(user_of(job), job.shape.gpus);
+                lane.add_ranked(user_of(job), job.shape.gpus);
                 put(i, 1, Band::express, true);
                 if (settings_.commitments) {
                     standings_.commit(job.budget, job.member, job.weight_milli,

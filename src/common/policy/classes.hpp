@@ -56,6 +56,9 @@ class ExpressLane {
     ExpressCap check(std::string_view user, std::int64_t gpus);
     ExpressCap check(MemberId member, std::int64_t gpus);
     void add(std::string_view user, std::int64_t gpus);
+    // Of a job that is ranked, before it is known whether there is anything for it: it counts to its
+    // user's caps, so that nobody fills the band, and keeps the lane from no other.
+    void add_ranked(std::string_view user, std::int64_t gpus);
     bool has_room(std::int64_t gpus) const noexcept { return gpus_ + gpus <= limit_gpus_; }
     std::int64_t limit_gpus() const noexcept { return limit_gpus_; }
 

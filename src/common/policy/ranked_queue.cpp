@@ -273,7 +273,7 @@ void RankedQueue::begin_lane() {
         if (lane.check(user, job.shape.gpus) != ExpressCap::none) {
             continue;
         }
-        lane.add(user, job.shape.gpus);
+        lane.add_ranked(user, job.shape.gpus);
         express_.push_back(slot);
         where_[slot].skipped = stamp_;
         const Where& where = where_[slot];

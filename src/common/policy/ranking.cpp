@@ -620,7 +620,7 @@ std::vector<RankedEntry> rank_queue(const ClusterView& view, const Standings& st
             const std::string& user = standings.members[job.member].user;
             std::uint32_t tasks = 0;
             while (tasks < job.tasks && lane.check(user, job.shape.gpus) == ExpressCap::none) {
-                lane.add(user, job.shape.gpus);
+                lane.add_ranked(user, job.shape.gpus);
                 ++tasks;
             }
             if (tasks < job.tasks) {
