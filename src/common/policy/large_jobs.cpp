@@ -42,12 +42,15 @@ std::int64_t date_of_node(const ClusterView& view, const PassSums& sums, const R
         }
         for (const NodeShare& share : run.where) {
             if (share.node == n) {
-                leavers.push_back({at, share});
+                // Few runs share a node.
+                auto place = leavers.end();
+                while (place != leavers.begin() && (place - 1)->at > at) {
+                    --place;
+                }
+                leavers.insert(place, {at, share});
             }
         }
     }
-    std::stable_sort(leavers.begin(), leavers.end(),
-                     [](const Leaver& a, const Leaver& b) { return a.at < b.at; });
     for (const Leaver& leaver : leavers) {
         room.gpus += leaver.share.gpus;
         room.cpus += leaver.share.cpus;
@@ -79,8 +82,11 @@ GatheredNodes soonest_nodes(const ClusterView& view, const PassSums& sums,
     if (dates.size() < shape.nodes) {
         return gathered;
     }
-    std::stable_sort(dates.begin(), dates.end(),
-                     [](const NodeDate& a, const NodeDate& b) { return a.at < b.at; });
+    const auto sooner = [](const NodeDate& a, const NodeDate& b) {
+        return a.at != b.at ? a.at < b.at : a.node < b.node;
+    };
+    const auto last = dates.begin() + static_cast<std::ptrdiff_t>(shape.nodes - 1);
+    std::nth_element(dates.begin(), last, dates.end(), sooner);
     gathered.date_at = dates[shape.nodes - 1].at;
     for (std::uint32_t k = 0; k < shape.nodes; ++k) {
         gathered.nodes.push_back(dates[k].node);

@@ -31,9 +31,6 @@ struct ShapeHash {
     }
 };
 
-// Nodes are counted by their GPUs up to this; larger ones count as this.
-constexpr std::int64_t kMostCounted = 64;
-
 // The outcome of looking for victims in vain.
 struct Refusal {
     WaitReason reason = WaitReason::room;
@@ -1196,12 +1193,13 @@ class Pass {
                 most_ = std::max(most_, room_[n].gpus);
                 room_sum_ += room_[n].gpus;
             }
-            if (future_[n].open) {
+            if (future_[n].open || future_[n].plannable) {
                 most_future_ = std::max(most_future_, future_[n].gpus);
             }
         }
         looked_for_first_ = must_see_first();
         ++wanted_.version;
+        futures_with_.clear();
         wanted_.everything = looked_for_first_ || all_shown_;
         wanted_.unallocated = 0;
         wanted_.allocated.assign(standings_.budgets.size(), 0);
@@ -1357,7 +1355,7 @@ class Pass {
             victim_keys_.resize(standings_.sides.size(), {0, 0});
         }
         auto& known = victim_keys_[side];
-        if (known.first != wanted_.version) {
+        if (known.first != wanted_.version) [[unlikely]] {
             const SideStanding& standing = standings_.side(side);
             known.first = wanted_.version;
             known.second =
@@ -1374,7 +1372,12 @@ class Pass {
         if (group.free) {
             return true;
         }
-        const PartingSides sides = parting_sides(standings_, budget, group.budget);
+        const std::vector<SideId>& ours = standings_.budgets[budget].path;
+        const std::vector<SideId>& theirs = standings_.budgets[group.budget].path;
+        PartingSides sides{ours.front(), theirs.front(), 0};
+        if (sides.a == sides.b) {
+            sides = parting_sides(standings_, budget, group.budget);
+        }
         if (sides.a == kNoId) {
             return settings_.preempt_within_budget != PreemptWithinBudget::no;
         }
@@ -1385,12 +1388,12 @@ class Pass {
         return claimant_.key < victim_key(sides.b) + 4 * kKeySlack;
     }
 
-    // What the jobs of one budget could have at best, by node: its free room, what leaves, and what
-    // its smallest commitment might take.
+    // What the jobs of one budget could have at best: on the nodes where its smallest commitment
+    // might take something, what is free there, what leaves, and that.
     struct Appetite {
         std::uint64_t version = 0;  // of the look it was found in
         bool hungry = false, counted = false;
-        std::vector<std::uint32_t> nodes_with;  // by GPUs: nodes that have so many or more
+        std::vector<std::int64_t> potentials;  // GPUs, of those nodes
     };
 
     UInt128 own_commitment(std::int64_t amount) const {
@@ -1438,23 +1441,60 @@ class Pass {
         return appetite;
     }
 
-    // How many nodes could give a job of that budget so many GPUs.
+    // How many nodes could give a job of that budget so many GPUs, at most.
     std::uint32_t nodes_with(Appetite& appetite, BudgetId budget, std::int64_t gpus) {
         if (!appetite.counted) {
             appetite.counted = true;
-            sum_potential(budget, least_amount(budget));
-            appetite.nodes_with.assign(kMostCounted + 1, 0);
-            for (const std::int64_t at_best : potential_) {
-                if (at_best >= 0) {
-                    ++appetite
-                          .nodes_with[static_cast<std::size_t>(std::min(at_best, kMostCounted))];
+            appetite.potentials.clear();
+            allowed_.clear();
+            const UInt128 own = own_commitment(least_amount(budget));
+            for (const TakeableGroup& group : sums_.groups) {
+                if (!group.runs.empty() && may_take_group(group, budget, own)) {
+                    allowed_.push_back(&group);
                 }
             }
-            for (std::size_t g = kMostCounted; g-- > 0;) {
-                appetite.nodes_with[g] += appetite.nodes_with[g + 1];
+            ++count_number_;
+            counted_.resize(room_.size(), 0);
+            for (const TakeableGroup* group : allowed_) {
+                for (const std::uint32_t r : group->runs) {
+                    for (const NodeShare& share : view_.runs[r].where) {
+                        if (counted_[share.node] == count_number_) {
+                            continue;
+                        }
+                        counted_[share.node] = count_number_;
+                        std::int64_t at_best = future_[share.node].gpus;
+                        for (const TakeableGroup* other : allowed_) {
+                            at_best += other->gpus[share.node];
+                        }
+                        if (future_[share.node].plannable) {
+                            appetite.potentials.push_back(at_best);
+                        }
+                    }
+                }
             }
         }
-        return appetite.nodes_with[static_cast<std::size_t>(std::min(gpus, kMostCounted))];
+        const auto enough = [gpus](std::int64_t at_best) { return at_best >= gpus; };
+        return static_cast<std::uint32_t>(
+                   std::count_if(appetite.potentials.begin(), appetite.potentials.end(), enough)) +
+               futures_with(gpus);
+    }
+
+    // How many nodes will have so many GPUs when those that leave have left.
+    std::uint32_t futures_with(std::int64_t gpus) {
+        if (gpus > most_future_) {
+            return 0;
+        }
+        for (const auto& known : futures_with_) {
+            if (known.first == gpus) {
+                return known.second;
+            }
+        }
+        std::uint32_t nodes = 0;
+        for (const RoomNode& node : future_) {
+            nodes += node.gpus >= gpus && node.plannable ? 1 : 0;
+        }
+        futures_with_.emplace_back(gpus, nodes);
+        return nodes;
     }
 
     // Whether what the shortest contract of the class might take would make room enough.
@@ -1526,6 +1566,10 @@ class Pass {
     std::vector<std::int64_t> potential_;
     std::vector<std::pair<std::uint64_t, std::int64_t>> room_until_, future_until_;
     std::vector<std::int64_t> untils_;
+    std::vector<std::pair<std::int64_t, std::uint32_t>> futures_with_;
+    std::vector<const TakeableGroup*> allowed_;
+    std::vector<std::uint32_t> counted_;  // by node
+    std::uint32_t count_number_ = 0;
     std::vector<Appetite> appetites_;  // by budget
     std::vector<KeyMaker> keys_;       // by side
     std::vector<bool> keys_known_;
