@@ -207,7 +207,9 @@ void BudgetScheduler::begin_segment(JobIndex j) {
     notes.segment_open = true;
     LedgerStep step;
     step.what = LedgerStep::What::begin;
-    step.kind = settings_.has(Rule::free_costs_nothing) ? job.kind : RunKind::allocated;
+    step.kind = !settings_.has(Rule::free_costs_nothing)                 ? RunKind::allocated
+                : notes.express && !settings_.has(Rule::express_charged) ? RunKind::unallocated
+                                                                         : job.kind;
     step.run = job.runs;
     step.job = j;
     step.begin_at = notes.segment_at;
@@ -649,7 +651,9 @@ void BudgetScheduler::follow(const PassResult& result, Orders& orders) {
     }
     for (const PlanDecision& decision : result.plans) {
         evict(decision.victims, decision.plan);
-        book_->add_plan(decision.plan, decision.job);
+        if (!decision.plan.where.empty()) {
+            book_->add_plan(decision.plan, decision.job);
+        }
     }
     follow_large(result, orders);
 }

@@ -100,12 +100,14 @@ constexpr RuleSwitch kSwitches[] = {
     by_setting("express", "debug jobs go first and take any run whose contract is over",
                "ExpressFraction=0"),
     by_setting("express-small", "only small and short jobs are express",
-               "ExpressGPUs=1000000 ExpressNodes=100000 ExpressMinRuntime=366-00:00:00"),
+               "ExpressGPUs=1000000 ExpressNodes=100000 ExpressMinRuntime=366-00:00:00 "
+               "ExpressGPUsPerUser=1000000 ExpressHoursPerUser=1000000000"),
     by_setting("express-user-cap", "one user's express GPUs have a cap",
                "ExpressGPUsPerUser=1000000"),
     by_setting("express-lane-cap", "the lane's GPUs have a cap", "ExpressFraction=1"),
     by_setting("express-day-cap", "one user's express GPU hours of a day have a cap",
                "ExpressHoursPerUser=1000000000"),
+    by_bit("express-charged", "express jobs are charged as any other", Rule::express_charged),
     by_bit("express-first-run", "a job is express in its first run only", Rule::express_first_run),
     by_bit("express-own-spared", "no express job takes one of its own user",
            Rule::express_own_spared),
@@ -173,8 +175,11 @@ Settings without_rule(Settings settings, const RuleSwitch& rule) {
         const std::string_view word = rest.substr(0, rest.find(' '));
         rest.remove_prefix(std::min(word.size() + 1, rest.size()));
         const std::size_t equals = word.find('=');
-        const Status status =
-            apply_setting(settings, word.substr(0, equals), word.substr(equals + 1));
+        const std::string_view key = word.substr(0, equals);
+        if (setting_value(settings, key) == "0") {
+            continue;  // what is switched off stays off
+        }
+        const Status status = apply_setting(settings, key, word.substr(equals + 1));
         if (!status.ok()) {
             throw std::logic_error(status.error());
         }

@@ -53,6 +53,7 @@ enum class Rule : std::uint8_t {
     lower_priority_first,
     least_to_lose,
     // The express lane and the headroom (2.6).
+    express_charged,          // express jobs are charged as any other
     express_first_run,        // express is a job's first run only
     express_own_spared,       // not an express run of its own user
     express_sessions_spared,  // not an allocated session

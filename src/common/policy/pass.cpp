@@ -563,11 +563,16 @@ class Pass {
                 break;
             }
         }
-        if (!choice && !settings_.has(Rule::feasible)) {
+        if (!choice && !candidates.empty() && !settings_.has(Rule::feasible)) {
+            VictimChoice all;
             for (const VictimCandidate& candidate : candidates) {
-                taken_[candidate.run] = true;
-                result_.drains.push_back({candidate.run, std::nullopt, {}});
+                all.runs.push_back(candidate.run);
             }
+            PlanDecision harm;  // that makes room for nobody
+            harm.job = entry.job;
+            harm.plan = plan_of(job, {}, express);
+            harm.victims = evict(harm.plan, claimant, all);
+            result_.plans.push_back(std::move(harm));
         }
         if (classes_ == nullptr && !choice) {
             refusal = refusal_for(claimant);
@@ -770,6 +775,16 @@ class Pass {
         classes_dirty_ = true;
     }
 
+    // Nobody else is given these.
+    void close(const std::vector<NodeIndex>& nodes) {
+        if (closed_.empty()) {
+            closed_.assign(view_.nodes.size(), false);
+        }
+        for (const NodeIndex n : nodes) {
+            closed_[n] = true;
+        }
+    }
+
     std::uint32_t pending_index(JobId id) const {
         for (std::uint32_t i = 0; i < view_.pending.size(); ++i) {
             if (view_.pending[i].id == id && view_.pending[i].turn_run < 0) {
@@ -784,6 +799,9 @@ class Pass {
             return;
         }
         standing_assemblies_ = static_cast<std::int64_t>(view_.assemblies.size());
+        for (const Assembly& standing : view_.assemblies) {
+            close(standing.nodes);
+        }
         for (const Assembly& standing : view_.assemblies) {
             if (std::any_of(view_.plans.begin(), view_.plans.end(),
                             [&](const Plan& plan) { return plan.claimant == standing.claimant; })) {
@@ -914,12 +932,10 @@ class Pass {
     // Its nodes that drain or failed give way to others. False: there are none.
     bool replace_unusable(Assembly& assembly, const PendingJob& job) {
         std::vector<NodeIndex> left;
-        std::vector<bool> kept(view_.nodes.size(), false);
         for (const NodeIndex n : assembly.nodes) {
             if (view_.nodes[n].usable) {
                 left.push_back(n);
             }
-            kept[n] = true;
         }
         if (left.size() == assembly.nodes.size()) {
             return true;
@@ -933,10 +949,11 @@ class Pass {
         const Claimant claimant{&job, effective(job.team_priority, job.budget, job.member), false,
                                 true};
         const GatheredNodes found =
-            soonest_nodes(view_, sums_, room_, missing, kept, right_of(claimant));
+            soonest_nodes(view_, sums_, room_, missing, closed_, right_of(claimant));
         if (found.nodes.empty()) {
             return false;
         }
+        close(found.nodes);
         left.insert(left.end(), found.nodes.begin(), found.nodes.end());
         std::sort(left.begin(), left.end());
         assembly.nodes = std::move(left);
@@ -997,6 +1014,7 @@ class Pass {
         result_.assemblies.push_back(
             {entry.job, {job.id, found.nodes, view_.now, found.date_at}, true});
         ++standing_assemblies_;
+        close(found.nodes);
         keep_until(found.nodes, found.date_at);
         protected_gpus_ += job.shape.gpus;
         wake_at(found.date_at);
@@ -1027,12 +1045,7 @@ class Pass {
         if (found.nodes.empty()) {
             return;  // no date: it keeps nobody from anything
         }
-        if (closed_.empty()) {
-            closed_.assign(view_.nodes.size(), false);
-        }
-        for (const NodeIndex n : found.nodes) {
-            closed_[n] = true;
-        }
+        close(found.nodes);
         if (!settings_.has(Rule::whole_node)) {
             std::vector<NodeShare> held;
             for (std::uint32_t k = 0; k < found.nodes.size(); ++k) {
@@ -1553,7 +1566,7 @@ class Pass {
     std::vector<bool> passed_;  // by run: its job waits for its turn, and was passed
     std::vector<std::uint32_t> done_, assembling_;  // jobs
     std::int64_t standing_assemblies_ = 0, reserved_ = 0;
-    std::vector<bool> closed_;  // nodes that are reserved
+    std::vector<bool> closed_;  // nodes that are reserved, or an assembly's
     bool somebody_waits_ = false;
     // Contract ends from which on there is no place for the shape.
     std::unordered_map<JobShape, std::int64_t, ShapeHash> no_free_place_, no_future_place_;

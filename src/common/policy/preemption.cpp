@@ -88,8 +88,9 @@ TakeVerdict may_take(const Claimant& claimant, const Victim& victim, const Stand
             standings.members[run.member].user == standings.members[job.member].user) {
             return says(false, TakeReason::express_own_user);
         }
-        if (run.interactive && settings.has(Rule::express_sessions_spared)) {
-            return says(false, TakeReason::interactive_session);
+        if (run.interactive) {
+            return says(!settings.has(Rule::express_sessions_spared),
+                        TakeReason::interactive_session);
         }
         if (!run.resumable && settings.has(Rule::express_final_spared) &&
             !standings.budgets[run.budget].path.empty() &&
