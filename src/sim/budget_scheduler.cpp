@@ -223,9 +223,13 @@ void BudgetScheduler::end_segment(JobIndex j, std::int64_t charged_until) {
         return;
     }
     notes.segment_open = false;
+    const SimJob& job = state_.jobs[j];
+    if (!settings_.has(Rule::charged_to_end) && job.kind == RunKind::allocated) {
+        charged_until = std::min(charged_until, std::max(job.protected_until, notes.segment_at));
+    }
     LedgerStep step;
     step.what = LedgerStep::What::end;
-    step.run = state_.jobs[j].runs;
+    step.run = job.runs;
     step.job = j;
     step.begin_at = notes.segment_at;
     step.until = charged_until;

@@ -14,6 +14,7 @@ enum class Rule : std::uint8_t {
     own_side,               // an inner budget's own jobs are one more child
     shares_for_promise,     // without shares nothing is allocated
     backdate,               // a new budget counts as having had its shares for MaxMinRuntime
+    charged_to_end,         // a run is charged beyond its contract too
     suspended_not_charged,  // suspended time is not charged
     plan_commitment,        // a claimant whose plan stands counts its commitment
     // Allocated and free (2.2).
@@ -21,7 +22,8 @@ enum class Rule : std::uint8_t {
     free_costs_nothing,  // free work is charged to nobody
     free_yields,         // any allocated claimant may take a free run
     free_never_takes,    // free work never preempts
-    free_use_order,      // free work ranks by free use
+    free_ranks_below,    // free work ranks below all other
+    free_use_order,      // and by free use
     free_first,          // --free-first starts free
     turn_in_place,       // and turns allocated before a job behind it takes its GPUs
     decided_at_start,    // a run that began allocated stays it
@@ -54,6 +56,7 @@ enum class Rule : std::uint8_t {
     least_to_lose,
     // The express lane and the headroom (2.6).
     express_charged,          // express jobs are charged as any other
+    express_caps_from_plan,   // what waits in the lane counts in no cap of others
     express_first_run,        // express is a job's first run only
     express_own_spared,       // not an express run of its own user
     express_sessions_spared,  // not an allocated session

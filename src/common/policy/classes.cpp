@@ -136,11 +136,12 @@ ExpressCap ExpressLane::check(const UserUse& use, std::int64_t gpus) const {
 }
 
 void ExpressLane::add(std::string_view user, std::int64_t gpus) {
-    gpus_ += gpus;
+    gpus_ += settings_.has(Rule::express_caps_from_plan) ? gpus : 0;
     add_ranked(user, gpus);
 }
 
 void ExpressLane::add_ranked(std::string_view user, std::int64_t gpus) {
+    gpus_ += settings_.has(Rule::express_caps_from_plan) ? 0 : gpus;
     UserUse& use = use_of(user);
     use.gpus += gpus;
     use.gpu_seconds += gpus * settings_.express_min_runtime_seconds;

@@ -127,7 +127,8 @@ void ClusterBook::enqueue(std::uint32_t slot) {
     if (waits_for_room(jobs)) {
         group_of(jobs).amounts.insert(jobs.weight_milli * job.contract_seconds());
     }
-    queue_.insert(slot, allocated, jobs.colour, c, *standings_now_);
+    queue_.insert(slot, allocated || !settings_.has(Rule::free_ranks_below), jobs.colour, c,
+                  *standings_now_);
     queued_[slot] = true;
 }
 

@@ -107,7 +107,7 @@ class Pass {
           standings_(standings),
           settings_(settings),
           rules_(rules),
-          all_shown_(!settings.has(Rule::backfill)),
+          all_shown_(!settings.has(Rule::backfill) || !settings.has(Rule::free_ranks_below)),
           all_live_(!settings.has(Rule::contract) || !settings.has(Rule::feasible) ||
                     !settings.has(Rule::free_never_takes) ||
                     !settings.has(Rule::team_priority_at_home)),
@@ -223,7 +223,7 @@ class Pass {
             consider_large(entry, job, verdict);
         }
         somebody_waits_ = somebody_waits_ || verdict.reason != WaitReason::assembling;
-        blocked_ = all_shown_;
+        blocked_ = !settings_.has(Rule::backfill);
         if (classes_ != nullptr) {
             verdict.reason = WaitReason::none;
         }

@@ -592,7 +592,7 @@ std::vector<RankedEntry> rank_queue(const ClusterView& view, const Standings& st
         if (!job.governed) {
             outside.add(i, 0);
         } else if (!is_allocated(job, funded[job.budget])) {
-            unallocated.add(i, 0);
+            (settings.has(Rule::free_ranks_below) ? unallocated : allocated).add(i, 0);
         } else if (job.block == StartBlock::none && fits_lane(job, settings)) {
             express.push_back(i);
         } else {
