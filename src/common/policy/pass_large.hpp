@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Reservations and the assembly in a pass (DESIGN 2.7).
+#pragma once
+
+#include "common/policy/pass_claims.hpp"
+
+namespace tranche::passing {
+
+class PassLarge : public PassClaims {
+  protected:
+    using PassClaims::PassClaims;
+
+    bool is_done(std::uint32_t job) const {
+        return std::find(done_.begin(), done_.end(), job) != done_.end();
+    }
+
+    void keep_until(const std::vector<NodeIndex>& nodes, std::int64_t date_at) {
+        if (!settings_.has(Rule::entrance)) {
+            return;
+        }
+        for (const NodeIndex n : nodes) {
+            room_[n].until = std::min(room_[n].until, date_at);
+            future_[n].until = std::min(future_[n].until, date_at);
+        }
+        classes_dirty_ = true;
+    }
+
+    // Nobody else is given these.
+    void close(const std::vector<NodeIndex>& nodes) {
+        if (closed_.empty()) {
+            closed_.assign(view_.nodes.size(), false);
+        }
+        for (const NodeIndex n : nodes) {
+            closed_[n] = true;
+        }
+    }
+
+    std::uint32_t pending_index(JobId id) const {
+        for (std::uint32_t i = 0; i < view_.pending.size(); ++i) {
+            if (view_.pending[i].id == id && view_.pending[i].turn_run < 0) {
+                return i;
+            }
+        }
+        return kNoId;
+    }
+
+    void begin_assemblies() {
+        if (!rules_.large_jobs) {
+            return;
+        }
+        standing_assemblies_ = static_cast<std::int64_t>(view_.assemblies.size());
+        for (const Assembly& standing : view_.assemblies) {
+            close(standing.nodes);
+        }
+        for (const Assembly& standing : view_.assemblies) {
+            if (std::any_of(view_.plans.begin(), view_.plans.end(),
+                            [&](const Plan& plan) { return plan.claimant == standing.claimant; })) {
+                continue;
+            }
+            const std::uint32_t index = pending_index(standing.claimant);
+            if (index == kNoId) {
+                continue;
+            }
+            go_on_with(standing, index);
+        }
+    }
+
+    void go_on_with(const Assembly& standing, std::uint32_t index) {
+        const PendingJob& job = view_.pending[index];
+        Assembly assembly = standing;
+        if (!replace_unusable(assembly, job)) {
+            result_.dropped_assemblies.push_back(job.id);
+            --standing_assemblies_;
+            return;
+        }
+        if (assembly.nodes != standing.nodes) {
+            result_.assemblies.push_back({index, assembly, false});
+        }
+        protected_gpus_ += job.shape.gpus;
+        JobVerdict& verdict = verdict_of(index);
+        verdict.reason = WaitReason::assembling;
+        verdict.next_change_at = assembly.date_at;
+        std::vector<RoomNode> own = only(room_, assembly.nodes);
+        if (auto where = place_on_free(view_, own, job.shape)) {
+            protected_gpus_ -= job.shape.gpus;
+            start(index, job, std::move(*where), false, false, true);
+            verdict.reason = WaitReason::starting;
+            done_.push_back(index);
+            return;
+        }
+        if (view_.now < assembly.date_at) {
+            keep_until(assembly.nodes, assembly.date_at);
+            wake_at(assembly.date_at);
+            assembling_.push_back(index);
+            return;
+        }
+        for (const NodeIndex n : assembly.nodes) {
+            // Past the date nobody enters.
+            if (settings_.has(Rule::assembly_closed)) {
+                room_[n].open = false;
+                future_[n].plannable = false;
+            }
+        }
+        own = only(future_, assembly.nodes);
+        const Claimant claimant{&job, effective(job.team_priority, job.budget, job.member), false,
+                                settings_.has(Rule::assembly_right)};
+        Judge judge(*this, claimant);
+        std::vector<VictimCandidate> candidates;
+        for (const NodeIndex n : assembly.nodes) {
+            for (const std::uint32_t r : sums_.runs_on[n]) {
+                if (!taken_[r] && judge.verdict(view_.runs[r], false).may) {
+                    candidates.push_back({r, cost_of(view_.runs[r], job, false)});
+                }
+            }
+        }
+        const auto by_run = [](const VictimCandidate& a, const VictimCandidate& b) {
+            return a.run < b.run;
+        };
+        std::sort(candidates.begin(), candidates.end(), by_run);
+        candidates.erase(std::unique(candidates.begin(), candidates.end(),
+                                     [](const VictimCandidate& a, const VictimCandidate& b) {
+                                         return a.run == b.run;
+                                     }),
+                         candidates.end());
+        if (const auto choice = choose_victims(view_, own, job.shape, candidates)) {
+            protected_gpus_ -= job.shape.gpus;
+            make_plan(index, claimant, *choice);
+            verdict.reason = WaitReason::planned;
+            done_.push_back(index);
+        } else {
+            assembling_.push_back(index);
+        }
+    }
+
+    // A copy in which only those nodes are open to it.
+    static std::vector<RoomNode> only(const std::vector<RoomNode>& room,
+                                      const std::vector<NodeIndex>& nodes) {
+        std::vector<RoomNode> copy = room;
+        for (RoomNode& node : copy) {
+            node.open = node.plannable = false;
+        }
+        for (const NodeIndex n : nodes) {
+            copy[n].open = copy[n].plannable = true;
+            copy[n].until = kNever;
+        }
+        return copy;
+    }
+
+    // By the right that is judged at the grant: free runs and those whose contract is over are out
+    // of the way now, others when their contract ends, the rest at their time limit.
+    RunDate right_of(const Claimant& claimant) {
+        return [this, claimant](const Run& run) {
+            if (run.state == RunState::leaving || run.state == RunState::completing) {
+                return view_.now;
+            }
+            const Victim victim{&run, priority_of(run)};
+            const bool gang = settings_.has(Rule::assembly_equals) &&
+                              may_be_assembled(view_, shape_of(run), settings_);
+            if (run.protected_until != kNever && has_right(claimant, victim, gang, standings_)) {
+                return std::max({view_.now, run.protected_until, run.others_protected_until});
+            }
+            return end_by_limit(run);
+        };
+    }
+
+    std::int64_t end_by_limit(const Run& run) const {
+        return run.time_limit_seconds == kNever
+                   ? kNever
+                   : std::max(view_.now, run.started_at + run.time_limit_seconds);
+    }
+
+    static JobShape shape_of(const Run& run) {
+        if (run.shape) {
+            return *run.shape;
+        }
+        JobShape shape;
+        shape.nodes = static_cast<std::uint32_t>(std::max<std::size_t>(run.where.size(), 1));
+        shape.gpus = run.gpus;
+        return shape;
+    }
+
+    // Its nodes that drain or failed give way to others. False: there are none.
+    bool replace_unusable(Assembly& assembly, const PendingJob& job) {
+        std::vector<NodeIndex> left;
+        for (const NodeIndex n : assembly.nodes) {
+            if (view_.nodes[n].usable) {
+                left.push_back(n);
+            }
+        }
+        if (left.size() == assembly.nodes.size()) {
+            return true;
+        }
+        if (!settings_.has(Rule::assembly_replaces)) {
+            return false;
+        }
+        JobShape missing = job.shape;
+        missing.nodes = static_cast<std::uint32_t>(assembly.nodes.size() - left.size());
+        missing.gpus = job.shape.gpus_on(0) * missing.nodes;
+        const Claimant claimant{&job, effective(job.team_priority, job.budget, job.member), false,
+                                true};
+        const GatheredNodes found =
+            soonest_nodes(view_, sums_, room_, missing, closed_, right_of(claimant));
+        if (found.nodes.empty()) {
+            return false;
+        }
+        close(found.nodes);
+        left.insert(left.end(), found.nodes.begin(), found.nodes.end());
+        std::sort(left.begin(), left.end());
+        assembly.nodes = std::move(left);
+        assembly.date_at = std::max(assembly.date_at, found.date_at);
+        return true;
+    }
+
+    // A job that can neither start nor plan: its turn, an assembly, a reservation.
+    void consider_large(const RankedEntry& entry, const PendingJob& job, JobVerdict& verdict) {
+        if (std::find(assembling_.begin(), assembling_.end(), entry.job) != assembling_.end()) {
+            verdict.reason = WaitReason::assembling;
+            return;
+        }
+        if (settings_.max_assemblies > 0 && is_gang(entry.job)) {
+            if (try_assembly(entry, job, verdict)) {
+                return;
+            }
+        }
+        if (reserved_ < settings_.reservations && is_whole_node(entry.job)) {
+            reserve(job);
+        }
+    }
+
+    bool is_gang(std::uint32_t job) const {
+        return classes_ != nullptr ? classes_->all[classes_->class_of[job]].gang
+                                   : may_be_assembled(view_, view_.pending[job].shape, settings_);
+    }
+    bool is_whole_node(std::uint32_t job) const {
+        return classes_ != nullptr ? classes_->all[classes_->class_of[job]].whole_node
+                                   : needs_whole_node(view_, view_.pending[job].shape);
+    }
+
+    bool try_assembly(const RankedEntry& entry, const PendingJob& job, JobVerdict& verdict) {
+        const bool has_turn =
+            job.turn_at != 0 || !somebody_waits_ || !settings_.has(Rule::assembly_turn);
+        if (!has_turn) {
+            return false;
+        }
+        if (job.turn_at == 0) {
+            result_.turns_come.push_back(entry.job);
+        }
+        if (standing_assemblies_ >= settings_.max_assemblies) {
+            return false;
+        }
+        const std::int64_t at =
+            next_grant_at(view_, standings_, settings_, job.budget, available_milli_);
+        if (at > view_.now) {
+            wake_at(at);
+            return false;
+        }
+        const Claimant claimant{&job, effective(job.team_priority, job.budget, job.member), false,
+                                false};
+        const GatheredNodes found =
+            soonest_nodes(view_, sums_, room_, job.shape, closed_, right_of(claimant));
+        if (found.nodes.empty()) {
+            return false;
+        }
+        result_.assemblies.push_back(
+            {entry.job, {job.id, found.nodes, view_.now, found.date_at}, true});
+        ++standing_assemblies_;
+        close(found.nodes);
+        keep_until(found.nodes, found.date_at);
+        protected_gpus_ += job.shape.gpus;
+        wake_at(found.date_at);
+        verdict.reason = WaitReason::assembling;
+        verdict.next_change_at = found.date_at;
+        assembling_.push_back(entry.job);
+        return true;
+    }
+
+    void reserve(const PendingJob& job) {
+        const Claimant claimant{&job, effective(job.team_priority, job.budget, job.member), false,
+                                false};
+        Judge judge(*this, claimant);
+        const GatheredNodes found =
+            soonest_nodes(view_, sums_, room_, job.shape, closed_, [&](const Run& run) {
+                if (run.state == RunState::leaving || run.state == RunState::completing) {
+                    return view_.now;
+                }
+                if (run.protected_until != kNever && judge.may(run, true)) {
+                    return std::max({view_.now,
+                                     run.kind == RunKind::allocated ? run.protected_until : 0,
+                                     run.others_protected_until});
+                }
+                return end_by_limit(run);
+            });
+        ++reserved_;
+        classes_dirty_ = classes_dirty_ || reserved_ >= settings_.reservations;
+        if (found.nodes.empty()) {
+            return;  // no date: it keeps nobody from anything
+        }
+        close(found.nodes);
+        if (!settings_.has(Rule::whole_node)) {
+            std::vector<NodeShare> held;
+            for (std::uint32_t k = 0; k < found.nodes.size(); ++k) {
+                held.push_back({found.nodes[k], job.shape.gpus_on(k), 0, 0});
+            }
+            take(room_, held);
+            take(future_, held);
+            return;
+        }
+        keep_until(found.nodes, std::max(found.date_at, view_.now));
+    }
+};
+
+}  // namespace tranche::passing
