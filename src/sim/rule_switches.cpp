@@ -36,7 +36,7 @@ constexpr RuleSwitch kSwitches[] = {
     by_bit("decided-at-start", "a run that began allocated stays allocated",
            Rule::decided_at_start),
     // Charges and entitlements.
-    by_setting("remembered", "use is remembered for a whole window", "LookbackWindow=1:00:00"),
+    by_setting("remembered", "use is remembered for a whole window", "LookbackWindow=6:00:00"),
     by_setting("window", "and no longer", "LookbackWindow=366-00:00:00"),
     by_bit("charged-to-end", "a run is charged beyond its contract too", Rule::charged_to_end),
     by_setting("window-shape", "recent use weighs more", "WindowShape=flat"),
@@ -102,9 +102,7 @@ constexpr RuleSwitch kSwitches[] = {
     // The express lane and the headroom.
     by_setting("express", "debug jobs go first and take any run whose contract is over",
                "ExpressFraction=0"),
-    by_setting("express-small", "only small and short jobs are express",
-               "ExpressGPUs=1000000 ExpressNodes=100000 ExpressMinRuntime=366-00:00:00 "
-               "ExpressGPUsPerUser=1000000 ExpressHoursPerUser=1000000000"),
+    by_bit("express-small", "only small and short jobs are express", Rule::express_small),
     by_setting("express-user-cap", "one user's express GPUs have a cap",
                "ExpressGPUsPerUser=1000000"),
     by_setting("express-lane-cap", "the lane's GPUs have a cap", "ExpressFraction=1"),

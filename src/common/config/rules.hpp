@@ -55,6 +55,7 @@ enum class Rule : std::uint8_t {
     lower_priority_first,
     least_to_lose,
     // The express lane and the headroom (2.6).
+    express_small,            // only small and short jobs are express
     express_charged,          // express jobs are charged as any other
     express_caps_from_plan,   // what waits in the lane counts in no cap of others
     express_first_run,        // express is a job's first run only

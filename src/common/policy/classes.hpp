@@ -23,9 +23,10 @@ inline bool is_allocated(const PendingJob& job, const Standings& standings) noex
 inline bool fits_lane(const PendingJob& job, const Settings& settings) noexcept {
     return settings.express_fraction_ppm > 0 &&
            (job.runs_before == 0 || !settings.has(Rule::express_first_run)) &&
-           job.shape.gpus <= settings.express_gpus &&
-           static_cast<std::int64_t>(job.shape.nodes) <= settings.express_nodes &&
-           job.min_runtime_seconds <= settings.express_min_runtime_seconds;
+           ((job.shape.gpus <= settings.express_gpus &&
+             static_cast<std::int64_t>(job.shape.nodes) <= settings.express_nodes &&
+             job.min_runtime_seconds <= settings.express_min_runtime_seconds) ||
+            !settings.has(Rule::express_small));
 }
 
 // Whether urgent and high count, by member: its charge of that kind is at most RaisedShare times
@@ -56,8 +57,8 @@ class ExpressLane {
     ExpressCap check(std::string_view user, std::int64_t gpus);
     ExpressCap check(MemberId member, std::int64_t gpus);
     void add(std::string_view user, std::int64_t gpus);
-    // Of a job that is ranked, before it is known whether there is anything for it: it counts to its
-    // user's caps, so that nobody fills the band, and keeps the lane from no other.
+    // Of a job that is ranked, before it is known whether there is anything for it: it counts to
+    // its user's caps, so that nobody fills the band, and keeps the lane from no other.
     void add_ranked(std::string_view user, std::int64_t gpus);
     bool has_room(std::int64_t gpus) const noexcept { return gpus_ + gpus <= limit_gpus_; }
     std::int64_t limit_gpus() const noexcept { return limit_gpus_; }

@@ -245,8 +245,8 @@ class PassLarge : public PassClaims {
         if (job.turn_at == 0) {
             result_.turns_come.push_back(entry.job);
         }
-        if (standing_assemblies_ >= settings_.max_assemblies) {
-            return false;
+        if (granted_ || standing_assemblies_ >= settings_.max_assemblies) {
+            return false;  // the next pass knows of the grant that this one made
         }
         const std::int64_t at =
             next_grant_at(view_, standings_, settings_, job.budget, available_milli_);
@@ -264,6 +264,7 @@ class PassLarge : public PassClaims {
         result_.assemblies.push_back(
             {entry.job, {job.id, found.nodes, view_.now, found.date_at}, true});
         ++standing_assemblies_;
+        granted_ = true;
         close(found.nodes);
         keep_until(found.nodes, found.date_at);
         protected_gpus_ += job.shape.gpus;
@@ -296,16 +297,20 @@ class PassLarge : public PassClaims {
             return;  // no date: it keeps nobody from anything
         }
         close(found.nodes);
-        if (!settings_.has(Rule::whole_node)) {
-            std::vector<NodeShare> held;
-            for (std::uint32_t k = 0; k < found.nodes.size(); ++k) {
-                held.push_back({found.nodes[k], job.shape.gpus_on(k), 0, 0});
+        std::vector<NodeIndex> whole;
+        std::vector<NodeShare> parts;
+        for (std::uint32_t k = 0; k < found.nodes.size(); ++k) {
+            const NodeIndex n = found.nodes[k];
+            const std::int64_t gpus = job.shape.gpus_on(k);
+            if (settings_.has(Rule::whole_node) || gpus >= view_.nodes[n].gpus) {
+                whole.push_back(n);
+            } else {
+                parts.push_back({n, gpus, 0, 0});
             }
-            take(room_, held);
-            take(future_, held);
-            return;
         }
-        keep_until(found.nodes, std::max(found.date_at, view_.now));
+        take(room_, parts);
+        take(future_, parts);
+        keep_until(whole, std::max(found.date_at, view_.now));
     }
 };
 

@@ -266,6 +266,7 @@ class PassState {
     std::vector<bool> passed_;  // by run: its job waits for its turn, and was passed
     std::vector<std::uint32_t> done_, assembling_;  // jobs
     std::int64_t standing_assemblies_ = 0, reserved_ = 0;
+    bool granted_ = false;      // an assembly, in this pass
     std::vector<bool> closed_;  // nodes that are reserved, or an assembly's
     bool somebody_waits_ = false;
     // Contract ends from which on there is no place for the shape.
