@@ -57,6 +57,13 @@ const std::vector<Ban> kCoreBans = {
      "the core does not log"},
 };
 
+// Of all but the simulator and sreplay: rules of the policy hold.
+const std::vector<Ban> kRuleBans = {
+    {std::regex(R"(\brules_off\b)"), "only the simulator leaves out rules"},
+};
+// Where the bits are kept.
+constexpr const char* kRuleBits = "common/config/settings.hpp";
+
 // Of all that slurmctld loads.
 const std::vector<Ban> kLoadedBans = {
     {std::regex(R"(#\s*include\s*<iostream>)"), "<iostream> has static constructors"},
@@ -165,6 +172,9 @@ class Reader {
                 check_bans(i + 1, code[i], kCoreBans);
             else if (*folder_ != "tools")
                 check_bans(i + 1, code[i], kLoadedBans);
+            if (*folder_ != "sim" && !below_src_.starts_with("tools/sreplay") &&
+                below_src_ != kRuleBits)
+                check_bans(i + 1, code[i], kRuleBans);
         }
     }
 

@@ -36,6 +36,7 @@ TEST(SourceRules, each_breach_in_a_wrong_tree_is_found_and_nothing_else) {
         "src/engine/engine.cpp:2: <iostream> has static constructors\n"
         "src/engine/engine.cpp:3: src/slurmctld/slurmctld.h: only src/plugins/slurm and "
         "*_slurm.cpp know Slurm\n"
+        "src/engine/engine.cpp:6: only the simulator leaves out rules\n"
         "src/plugins/priority_budget/priority_budget.cpp:2: slurm/slurm_errno.h: only "
         "src/plugins/slurm and *_slurm.cpp know Slurm\n"
         "src/sim/replay.cpp:2: the core has no clock; instants are arguments\n"
