@@ -401,6 +401,20 @@ constexpr const char* kSnapshot = R"({"version": 1, "cluster": "lab", "at": 1700
   {"id": "5", "state": "pending", "budget": "b", "user": "v", "gpus": 8, "nodes": 1,
    "blocked": "held", "min_runtime": 3600, "submit": 1699999000}]})";
 
+TEST_F(Sreplay, check_leaves_out_rules_and_lists_them) {
+    const std::string file = TRANCHE_SOURCE_DIR "/test/scenarios/who_has_least_to_lose_goes.json";
+    EXPECT_EQ(sreplay("check " + file).code, 0);
+    EXPECT_EQ(sreplay("check --without=preempt-margin,ties " + file).code, 0);
+    const Answer without = sreplay("check --without=least-to-lose " + file);
+    EXPECT_EQ(without.code, 1);
+    EXPECT_NE(without.out.find("\"job\":\"young\""), std::string::npos) << without.out;
+    const Answer list = sreplay("check --list-rules -P -n");
+    EXPECT_EQ(list.code, 0);
+    EXPECT_NE(list.out.find("preempt-margin|PreemptMargin=0|"), std::string::npos) << list.out;
+    EXPECT_NE(list.out.find("least-to-lose||"), std::string::npos);
+    EXPECT_EQ(sreplay("run --list-rules").code, 2);
+}
+
 TEST_F(Sreplay, run_goes_on_from_a_snapshot) {
     write("now.json", kSnapshot);
     const Answer answer = sreplay("run --snapshot=now.json --trace=t.txt --json");

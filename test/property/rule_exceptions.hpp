@@ -109,7 +109,8 @@ constexpr RuleException kRuleExceptions[] = {
      "splitting_jobs_gains_nothing the_lane_has_a_cap "
      "urgent_within_budget_takes_low_expired users_of_one_budget_share "
      "who_declares_nothing_gets_the_default work_that_would_be_lost_is_spared "
-     "zeroed_shares_keep_running_contract"},
+     "zeroed_shares_keep_running_contract "
+     "two_gangs_are_gathered_on_different_nodes"},
     {"contract-pauses", "the date passes because a contract was suspended",
      "past_its_date_nobody_enters"},
     {"preempt-margin", "their margin bars the ordinary way, or stops a swap",
@@ -157,7 +158,8 @@ constexpr RuleException kRuleExceptions[] = {
     {"assembly-right", "their margin bars every other right",
      "a_gathered_node_that_fails_is_replaced an_assembly_is_paid_before_the_next "
      "an_assembly_is_paid_for between_two_grants_there_is_a_pause "
-     "one_gang_is_gathered_at_a_time what_the_margin_bars_an_assembly_gathers"},
+     "one_gang_is_gathered_at_a_time what_the_margin_bars_an_assembly_gathers "
+     "two_gangs_are_gathered_on_different_nodes"},
     {"drain", "without drains nobody leaves", "drain-gang-*"},
 };
 
