@@ -93,7 +93,7 @@ class Workload:
     def __init__(self):
         self.jobs = []
         self.events = []
-        self.carried = {"training": 0.0, "free": 0.0}  # GPU seconds, see lines_of_work()
+        self.carried = {}  # by class, GPU seconds, see lines_of_work()
 
     def add(self, at, account, user, gpus, runtime, minimum, wait_class, resumable,
             withdrawn_at=None, **more):
@@ -107,6 +107,10 @@ class Workload:
         job["time_limit"] = (int(1.5 * job["runtime"]) // HOUR + 1) * HOUR
         job.update(more)
         self.jobs.append(job)
+
+    def cut(self, until):
+        """Leaves out what is submitted later."""
+        self.jobs = [job for job in self.jobs if job["submit"] < until]
 
     def write(self, folder, budgets):
         os.makedirs(folder, exist_ok=True)
@@ -198,7 +202,7 @@ def lines_of_work(workload, chance, team, gpus, begin, end, stagger, median, dra
     and the next version of it is submitted. So demand is bounded without knowing what starts.
     `needs`: the work of a training, as a part of that time, lies between these."""
     # What the last one was too large or too small for is made up for by the next that are drawn.
-    left = gpus + workload.carried[wait_class] / (end - begin)
+    left = gpus + workload.carried.get(wait_class, 0.0) / (end - begin)
     line = 0
     while left >= 0.7:
         size = draw_size(chance, team, 1.5 * left)
@@ -275,8 +279,8 @@ def half_weeks(workload, team, seed, until):
     for begin in range(0, int(until), 7 * DAY):
         end = begin + 7 * DAY // 2
         left = 2 * team.funded
-        while left >= 0.7:
-            gpus = training_size(chance, team, 1.5 * left)
+        while left > 0.01:
+            gpus = training_size(chance, team, max(1.5 * left, 1))
             # The last one is there for a part of the time only.
             stop = begin + (end - begin) * min(1.0, left / gpus)
             left -= gpus
