@@ -36,7 +36,6 @@ bool leaves(const Run& run) {
 
 ClusterBook::ClusterBook(const Settings& settings, UsageLedger& ledger, std::vector<Node> nodes)
     : settings_(settings),
-      ledger_(ledger),
       lazy_(ledger, settings.commitments ? &commitments_ : nullptr),
       queue_(view_, settings, sums_.express_runs) {
     view_.nodes = std::move(nodes);
@@ -211,7 +210,7 @@ std::uint32_t ClusterBook::class_for(const PendingJob& job, bool allocated) {
     jobs.lane = allocated && fits_lane(job, settings_);
     jobs.waits = job.waits_for != 0;
     jobs.runs = job.turn_run >= 0;
-    jobs.on_demand = job.turn_run >= 0 && job.free_first;
+    jobs.free_first = allocated && job.free_first;
     jobs.has_turn = job.turn_at != 0;
     // The lane's caps are each user's own.
     jobs.member = jobs.lane ? job.member : 0;
@@ -228,7 +227,7 @@ std::uint32_t ClusterBook::class_for(const PendingJob& job, bool allocated) {
           std::int64_t{jobs.allocated} | std::int64_t{jobs.resumable} << 1 |
               std::int64_t{jobs.plannable} << 2 | std::int64_t{jobs.lane} << 3 |
               std::int64_t{jobs.waits} << 4 | std::int64_t{jobs.runs} << 5 |
-              std::int64_t{jobs.on_demand} << 6 | std::int64_t{jobs.has_turn} << 7}) {
+              std::int64_t{jobs.free_first} << 6 | std::int64_t{jobs.has_turn} << 7}) {
         key.push_back('|');
         key.append(reinterpret_cast<const char*>(&part), sizeof part);
     }

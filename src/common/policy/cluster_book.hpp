@@ -105,7 +105,6 @@ class ClusterBook {
     void owe(const Plan& plan, std::int64_t sign);
 
     const Settings& settings_;
-    UsageLedger& ledger_;
     CommitmentSums commitments_;
     LazyStandings lazy_;
     Standings* standings_now_ = nullptr;

@@ -23,13 +23,13 @@ struct JobClass {
     bool allocated = false;
     bool resumable = false;
     bool plannable = false;
-    bool lane = false;        // fits the express lane
-    bool waits = false;       // was evicted for a claimant that has not started
-    bool runs = false;        // runs free and waits for its turn
-    bool on_demand = false;   // the same as --free-first: turns only when its GPUs are wanted
-    bool whole_node = false;  // reservations are for it
-    bool gang = false;        // may be assembled
-    bool has_turn = false;    // its turn for an assembly has come
+    bool lane = false;               // fits the express lane
+    bool waits = false;              // was evicted for a claimant that has not started
+    bool runs = false;               // runs free and waits for its turn
+    bool free_first = false;         // starts free, and turns only when its GPUs are wanted
+    bool whole_node = false;         // reservations are for it
+    bool gang = false;               // may be assembled
+    bool has_turn = false;           // its turn for an assembly has come
     std::uint32_t shape_number = 0;  // the same for classes of one shape
     std::uint8_t colour = 0;         // see WantedJobs: of the budget's classes, or of all free ones
 

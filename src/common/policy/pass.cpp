@@ -75,6 +75,9 @@ class Pass : public passing::PassHead {
     void visit(const RankedEntry& entry) {
         const PendingJob& job = view_.pending[entry.job];
         JobVerdict& verdict = verdict_of(entry.job);
+        if (classes_ != nullptr) {
+            verdict = JobVerdict();  // one for all
+        }
         if (!entry.counts || job.block != StartBlock::none) {
             verdict.reason = blocked(job.block);
             return;

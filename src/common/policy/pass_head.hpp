@@ -84,7 +84,7 @@ class PassHead : public PassDrains {
             if (live_[c]) {
                 live_jobs_ += left;
             }
-            if (live_[c] || jobs.on_demand) {
+            if (live_[c] || (jobs.runs && jobs.free_first)) {
                 wanted |= std::uint64_t{1} << jobs.colour;
             }
         }
@@ -157,18 +157,19 @@ class PassHead : public PassDrains {
                                    (!express || !settings_.has(Rule::headroom_for_express)) &&
                                    is_over_headroom(gpus);
         if (jobs.runs) {
-            return !jobs.on_demand && jobs.allocated && !over_headroom;
+            return !jobs.free_first && jobs.allocated && !over_headroom;
         }
         const std::int64_t least = *jobs.contracts.begin();
         const bool as_free =
             over_headroom && jobs.resumable && settings_.has(Rule::headroom_starts_free);
+        const bool starts_free = jobs.free_first && !express && settings_.has(Rule::free_first);
         if (over_headroom && !as_free) {
             return false;
         }
         const std::int64_t largest_member = jobs.shape.gpus_on(0);
         if (largest_member <= most_ && gpus <= room_sum_ &&
             room_until(jobs.shape_number, room_, room_until_) >=
-                (jobs.allocated && !as_free ? view_.now + least : 0)) {
+                (jobs.allocated && !as_free && !starts_free ? view_.now + least : 0)) {
             return true;
         }
         if ((!jobs.allocated && settings_.has(Rule::free_never_takes)) || !jobs.plannable ||
