@@ -11,6 +11,9 @@ import argparse
 import os
 import sys
 
+sys.dont_write_bytecode = True
+
+# pylint: disable=wrong-import-position
 import article
 import bars
 import cheats
