@@ -45,6 +45,19 @@ def case_of(lab, name, file, cluster):
     return case
 
 
+def by_team(answers, read, how):
+    rows = []
+    for together in zip(*(answer["budgets"] for answer in answers)):
+        if together[0]["name"] == "root" or not together[0]["wait_seconds"]["count"]:
+            continue
+        rows.append([together[0]["name"], percent(together[0]["funded_fraction"]),
+                     together[0]["wait_seconds"]["count"],
+                     f"{together[0]['owed_gpu_hours']:.0f}",
+                     *(how(read(budget)) for budget in together)])
+    return table(["team", "funded", "jobs", "owed, budget",
+                  *(f"`{policy}`" for policy in POLICIES)], rows)
+
+
 def run(lab, _seeds):
     missing = [file for _, file, _ in CASES if not os.path.exists(os.path.join(FOLDER, file))]
     if missing:
@@ -82,14 +95,9 @@ def run(lab, _seeds):
             rows.append([text, *(show(value, how) for value in values)])
             results[f"{name}: {text}"] = dict(zip(POLICIES, values))
         put("traces.md", name, table(["", *(f"`{policy}`" for policy in POLICIES)], rows))
-    rows = []
-    by_policy = [answers["philly 768", policy]["budgets"] for policy in POLICIES]
-    for together in zip(*by_policy):
-        if together[0]["name"] == "root" or not together[0]["funded_fraction"]:
-            continue
-        rows.append([together[0]["name"], percent(together[0]["funded_fraction"]),
-                     f"{together[0]['owed_gpu_hours']:.0f}",
-                     *(percent(budget["delivered_fraction"]) for budget in together)])
-    put("traces.md", "teams", table(
-        ["team", "funded", "owed, budget", *(f"`{policy}`" for policy in POLICIES)], rows))
+    for name, mark, read, how in (
+            ("philly 512", "teams 512", lambda b: b["delivered_fraction"], percent),
+            ("philly 512", "team waits 512", lambda b: b["wait_seconds"]["p90"], span),
+            ("philly 768", "team waits 768", lambda b: b["wait_seconds"]["p90"], span)):
+        put("traces.md", mark, by_team([answers[name, policy] for policy in POLICIES], read, how))
     save("traces", results)
