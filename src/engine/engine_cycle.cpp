@@ -20,7 +20,10 @@ constexpr std::int64_t kClaimantPatience = 60;      // after its room is free, b
 constexpr std::int64_t kRegistrationSeconds = 600;  // in which nodes register at a first start
 constexpr std::int64_t kVerifyPause = 5;            // after Slurm said a plan cannot work
 constexpr std::int64_t kRebuildPause = 30;          // after the ledger did not answer
-constexpr std::uint32_t kMostSplits = 500;          // tasks in one cycle: 5 ms of the job lock
+// Above the plan band: a task of an array for which somebody leaves, the first one highest.
+constexpr std::uint32_t kLeadingPriority = 4294500000;
+constexpr std::uint32_t kMostLeading = 100000;
+constexpr std::uint32_t kMostSplits = 500;  // tasks in one cycle: 5 ms of the job lock
 constexpr std::size_t kRecentPreemptions = 500;
 constexpr std::size_t kRecentDelays = 1000;
 
@@ -402,6 +405,9 @@ bool EngineCycle::make_plan(const PlanDecision& decision, const EngineView& next
                             LedgerBatch& out) {
     LivePlan live;
     live.plan = decision.plan;
+    if (const JobCard* card = next.card(live.plan.claimant)) {
+        live.array_job_id = card->array_job_id;
+    }
     std::string node_text;
     for (const NodeShare& share : live.plan.where) {
         live.nodes.push_back(next.view.nodes[share.node].name);
@@ -531,7 +537,15 @@ void EngineCycle::write_priorities(EngineView& next) {
             listed.push_back(entry.job);
         }
     }
-    const std::vector<std::uint32_t> assigned = spaced_priorities(bands, previous);
+    std::vector<std::uint32_t> assigned = spaced_priorities(bands, previous);
+    for (const LivePlan& live : book_.plans()) {
+        for (std::size_t i = 0; live.priority != 0 && i < listed.size(); ++i) {
+            if (next.view.pending[listed[i]].id == live.plan.claimant) {
+                assigned[i] = live.priority;
+                break;
+            }
+        }
+    }
     std::unordered_map<JobId, std::uint32_t> priorities;
     std::vector<PriorityChange> changes;
     for (std::size_t i = 0; i < listed.size(); ++i) {
@@ -737,24 +751,47 @@ void EngineCycle::close() {
     }
 }
 
+// Once a task of an array does not fit, slurmctld passes over the others of that array, and the
+// room that is made for one of them would go to whoever comes next. So they get their rooms one
+// after the other: whose victim leaves first is highest, and the graces of the others last until it
+// has started.
 bool EngineCycle::follow_victims() {
     const std::vector<PlanBook::Errand> errands = book_.errands();
+    std::unordered_map<std::uint32_t, JobId> leaders = book_.leaders();
+    std::vector<PriorityChange> leading;
     bool emptied = false;
     for (const PlanBook::Errand& errand : errands) {
         // The grace is whole: the host's own clock counts in seconds, this one does not.
-        const bool over = clock_() >= errand.grace_ends_milliseconds;
+        bool over = clock_() >= errand.grace_ends_milliseconds;
+        const auto leader = leaders.find(errand.array_job_id);
+        if (over && errand.state == EvictionState::in_grace && leader != leaders.end() &&
+            leader->second != errand.claimant) {
+            over = false;
+            book_.extend_grace(errand.claimant, errand.eviction.victim, clock_());
+        }
         const EvictionState state = host_->follow(errand.eviction, over ? host_->now() : kNever);
         const std::int64_t now = host_->now();
         const std::int64_t late = clock_() - errand.grace_ends_milliseconds;
-        if (errand.state == EvictionState::in_grace && state != EvictionState::in_grace &&
-            late >= 0) {
-            const std::lock_guard lock(delay_mutex_);
-            delays_.push_back(late);
-            if (delays_.size() > kRecentDelays) {
-                delays_.erase(delays_.begin());
+        if (errand.state == EvictionState::in_grace && state != EvictionState::in_grace) {
+            if (late >= 0) {
+                const std::lock_guard lock(delay_mutex_);
+                delays_.push_back(late);
+                if (delays_.size() > kRecentDelays) {
+                    delays_.erase(delays_.begin());
+                }
+            }
+            if (errand.array_job_id != 0 && !errand.leads &&
+                (leading.empty() || leading.back().id != errand.claimant)) {
+                const std::uint32_t priority = kLeadingPriority - leading_count_++ % kMostLeading;
+                book_.set_priority(errand.claimant, priority);
+                leading.push_back({errand.claimant, priority});
+                leaders.emplace(errand.array_job_id, errand.claimant);
             }
         }
         emptied = book_.note(errand.claimant, errand.eviction.victim, state, now) || emptied;
+    }
+    if (!leading.empty()) {
+        host_->set_priorities(leading);
     }
     if (emptied) {
         host_->wake();

@@ -123,6 +123,7 @@ class EngineCycle {
     std::int64_t faults_ = 0;
     std::string last_fault_;
     std::set<std::string> logged_faults_;
+    std::uint32_t leading_count_ = 0;  // of the clock thread
     std::mutex delay_mutex_;
     std::vector<std::int64_t> delays_;  // milliseconds, newest last
 };

@@ -49,7 +49,7 @@ std::vector<PlanBook::Errand> PlanBook::errands() const {
             if (victim.warned && (victim.state == EvictionState::in_grace ||
                                   victim.state == EvictionState::leaving)) {
                 out.push_back({plan.plan.claimant, victim.eviction, victim.grace_ends_milliseconds,
-                               victim.state});
+                               victim.state, plan.array_job_id, plan.priority != 0});
             }
         }
     }
@@ -76,6 +76,42 @@ bool PlanBook::note(JobId claimant, JobId victim, EvictionState state, std::int6
         }
     }
     return false;
+}
+
+LivePlan* PlanBook::find(JobId claimant) {
+    const auto it = std::find_if(plans_.begin(), plans_.end(), [claimant](const LivePlan& plan) {
+        return plan.plan.claimant == claimant;
+    });
+    return it == plans_.end() ? nullptr : &*it;
+}
+
+std::unordered_map<std::uint32_t, JobId> PlanBook::leaders() const {
+    const std::lock_guard lock(mutex_);
+    std::unordered_map<std::uint32_t, JobId> out;
+    for (const LivePlan& plan : plans_) {
+        if (plan.array_job_id != 0 && plan.priority != 0) {
+            out.emplace(plan.array_job_id, plan.plan.claimant);
+        }
+    }
+    return out;
+}
+
+void PlanBook::set_priority(JobId claimant, std::uint32_t priority) {
+    const std::lock_guard lock(mutex_);
+    if (LivePlan* plan = find(claimant)) {
+        plan->priority = priority;
+    }
+}
+
+void PlanBook::extend_grace(JobId claimant, JobId victim, std::int64_t until_milliseconds) {
+    const std::lock_guard lock(mutex_);
+    if (LivePlan* plan = find(claimant)) {
+        for (LiveVictim& live : plan->victims) {
+            if (live.eviction.victim == victim) {
+                live.grace_ends_milliseconds = until_milliseconds;
+            }
+        }
+    }
 }
 
 bool PlanBook::remove(JobId claimant, LivePlan& out) {

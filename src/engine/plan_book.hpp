@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "common/model/preemption_record.hpp"
@@ -29,6 +30,8 @@ struct LivePlan {
     std::vector<std::string> nodes;
     std::vector<LiveVictim> victims;
     std::int64_t emptied_at = 0;  // when the last victim was gone; 0: not yet
+    std::uint32_t array_job_id = 0;
+    std::uint32_t priority = 0;  // since its first victim began to leave; 0: that of its rank
 
     bool emptied() const;
 };
@@ -41,6 +44,8 @@ class PlanBook {
         Eviction eviction;
         std::int64_t grace_ends_milliseconds = 0;
         EvictionState state = EvictionState::in_grace;
+        std::uint32_t array_job_id = 0;
+        bool leads = false;  // somebody leaves for its claimant already
     };
 
     void add(LivePlan plan);
@@ -50,11 +55,17 @@ class PlanBook {
     std::vector<Errand> errands() const;
     // Notes the victim's state at `at`. True if the claimant's plan is now empty of victims.
     bool note(JobId claimant, JobId victim, EvictionState state, std::int64_t at);
+    // By array: the claimant for which somebody leaves already.
+    std::unordered_map<std::uint32_t, JobId> leaders() const;
+    void set_priority(JobId claimant, std::uint32_t priority);
+    void extend_grace(JobId claimant, JobId victim, std::int64_t until_milliseconds);
     // Takes the claimant's plan out; false if there is none.
     bool remove(JobId claimant, LivePlan& out);
     void clear();
 
   private:
+    LivePlan* find(JobId claimant);
+
     mutable std::mutex mutex_;
     std::vector<LivePlan> plans_;
 };

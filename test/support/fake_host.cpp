@@ -335,10 +335,16 @@ std::vector<JobId> FakeCluster::schedule() {
     std::vector<JobId> started;
     std::vector<std::int64_t> free = free_gpus();
     std::vector<bool> open(nodes_.size(), true);
+    JobId rejected_array = 0;  // slurmctld passes over the tasks of an array after one that failed
     for (const auto& [priority, id] : queue) {
         for (;;) {
             Record& record = jobs_.at(id);
+            const JobId array = record.job.array_job_id;
+            if (array != 0 && array == rejected_array) {
+                break;
+            }
             auto where = place(record, free, open);
+            rejected_array = array == 0 ? rejected_array : where ? 0 : array;
             if (!where) {
                 for (NodeIndex n = 0; n < nodes_.size(); ++n) {
                     open[n] = open[n] && std::find(record.pin.begin(), record.pin.end(),

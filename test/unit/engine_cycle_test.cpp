@@ -144,6 +144,33 @@ TEST(EngineCycle, a_polite_victim_is_requeued_before_its_grace_is_over) {
     EXPECT_TRUE(rig.is_pending(victim));
 }
 
+TEST(EngineCycle, tasks_of_one_array_start_in_the_order_in_which_their_rooms_become_free) {
+    for (const bool first_leaves_first : {true, false}) {
+        EngineRig rig(2, 8, kPlain);
+        rig.begin({budget_of("a", 1), budget_of("b", 1)});
+        for (const std::int64_t exit_seconds : {7, 20}) {
+            Wish polite = wish("a", 8, 600);
+            polite.exit_seconds = first_leaves_first ? exit_seconds : 27 - exit_seconds;
+            rig.cluster->submit(polite);
+            rig.run(5);
+        }
+        rig.run(600);
+        const JobId waits = rig.cluster->submit(wish("a", 8, 600));
+        Wish array = wish("b", 8, 600);
+        array.tasks = 2;
+        rig.cluster->submit(array);
+        ASSERT_TRUE(rig.run_until([&] { return rig.preemptions().size() == 2; }, 20));
+        rig.run(10);
+        EXPECT_EQ(2u, rig.cluster->ids(HostJobState::running).size());  // one has left, one came
+        EXPECT_TRUE(rig.is_pending(waits));
+        rig.run(15);
+        EXPECT_TRUE(rig.is_pending(waits));
+        for (const PreemptionRecord& record : rig.preemptions()) {
+            EXPECT_EQ("started", record.outcome);
+        }
+    }
+}
+
 TEST(EngineCycle, a_slow_epilog_is_no_waste) {
     EngineRig rig(1, 8, kPlain);
     rig.begin(two_budgets());

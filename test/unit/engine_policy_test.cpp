@@ -84,6 +84,8 @@ TEST(EnginePolicy, tasks_of_an_array_are_claimants_with_a_record_of_their_own) {
     many.tasks = 5;
     const JobId array = rig.cluster->submit(many);
     rig.run(61);
+    EXPECT_EQ(1, running_of(rig, "b"));
+    rig.run(2);  // tasks get their rooms one after the other
     EXPECT_EQ(2, running_of(rig, "b"));
     rig.run(2);
     ASSERT_EQ(2u, rig.preemptions().size());
