@@ -99,7 +99,25 @@ def tables(got):
             for group, rows in out.items()}
 
 
+def small_cluster(lab, seeds):
+    """The lane's size where 120 debug jobs a day are dense: 88 GPUs, its GPUs by ExpressFraction."""
+    rows = []
+    for fraction in (0.1, 0.19, 0.28):
+        row = [f"{fraction:g} ({max(8, int(88 * fraction))} GPUs)"]
+        for regime in ("article", "overload"):
+            answers = lab.each(lambda seed, r=regime, f=fraction: lab.run(
+                lab.regime(r, 11, seed), "budget", (f"ExpressFraction={f}",)), seeds)
+            waits = [wait("debug", "p90")(answer) for answer in answers]
+            row += [span(some(waits)), span(max(waits)),
+                    percent(some(a["delivered_fraction"] for a in answers)),
+                    percent(some(a["goodput_fraction"] for a in answers))]
+        rows.append(row)
+    return table(["lane, 88 GPUs", "article: debug p90", "worst seed", "delivered", "goodput",
+                  "overload: debug p90", "worst seed", "delivered", "goodput"], rows)
+
+
 def run(lab, seeds):
+    put("sweeps.md", "lane 88", small_cluster(lab, range(1, 13)))
     got = measure(lab, seeds)
     for group, text in tables(got).items():
         put("sweeps.md", group, text)
