@@ -65,7 +65,7 @@ class PassHead : public PassDrains {
             if (group.least_member <= most_ || group.least_member <= most_future_ ||
                 group.special > 0 || all_live_ ||
                 (!sums_.takeable.empty() && !group.amounts.empty() &&
-                 (lane_is_open() || appetite_of(budget).hungry))) {
+                 (lane_is_open() || appetite_of(budget) != 0))) {
                 look_at(group, wanted_.allocated[budget]);
             }
         }
@@ -241,13 +241,22 @@ class PassHead : public PassDrains {
         return claimant_.key < victim_key(sides.b) + 4 * kKeySlack;
     }
 
-    // What the jobs of one budget could have at best: on the nodes where its smallest commitment
-    // might take something, what is free there, what leaves, and that.
+    // Whose runs the jobs of one budget might take at best, with its smallest commitment: a bit
+    // each of PassSums::groups, the last bit for all beyond the 63rd.
     struct Appetite {
         std::uint64_t version = 0;  // of the look it was found in
-        bool hungry = false, counted = false;
-        std::vector<std::int64_t> potentials;  // GPUs, of those nodes
+        std::uint64_t groups = 0;
     };
+    // What those groups could give at best: by node where they have runs, what is free there, what
+    // leaves, and theirs.
+    struct Potential {
+        std::uint64_t version = 0;
+        std::uint64_t groups = 0;
+        std::vector<std::int64_t> gpus;
+    };
+    static std::uint64_t bit_of(std::size_t group) {
+        return std::uint64_t{1} << std::min<std::size_t>(group, 63);
+    }
 
     UInt128 own_commitment(std::int64_t amount) const {
         return settings_.commitments && settings_.has(Rule::own_commitment)
@@ -279,56 +288,70 @@ class PassHead : public PassDrains {
         return *classes_->allocated[budget].amounts.begin();
     }
 
-    Appetite& appetite_of(BudgetId budget) {
+    std::uint64_t appetite_of(BudgetId budget) {
         Appetite& appetite = appetites_[budget];
         if (appetite.version == wanted_.version) {
-            return appetite;
+            return appetite.groups;
         }
         appetite.version = wanted_.version;
-        appetite.counted = false;
+        appetite.groups = 0;
         const UInt128 own = own_commitment(least_amount(budget));
-        appetite.hungry =
-            std::any_of(sums_.groups.begin(), sums_.groups.end(), [&](const TakeableGroup& group) {
-                return !group.runs.empty() && may_take_group(group, budget, own);
-            });
-        return appetite;
+        for (std::size_t g = 0; g < sums_.groups.size(); ++g) {
+            if (!sums_.groups[g].runs.empty() && may_take_group(sums_.groups[g], budget, own)) {
+                appetite.groups |= bit_of(g);
+            }
+        }
+        return appetite.groups;
     }
 
-    // How many nodes could give a job of that budget so many GPUs, at most.
-    std::uint32_t nodes_with(Appetite& appetite, BudgetId budget, std::int64_t gpus) {
-        if (!appetite.counted) {
-            appetite.counted = true;
-            appetite.potentials.clear();
-            allowed_.clear();
-            const UInt128 own = own_commitment(least_amount(budget));
-            for (const TakeableGroup& group : sums_.groups) {
-                if (!group.runs.empty() && may_take_group(group, budget, own)) {
-                    allowed_.push_back(&group);
-                }
+    // Budgets often have the same appetite.
+    const Potential& potential_of(std::uint64_t groups) {
+        Potential* spare = nullptr;
+        for (Potential& known : potentials_) {
+            if (known.version != wanted_.version) {
+                spare = &known;
+            } else if (known.groups == groups) {
+                return known;
             }
-            ++count_number_;
-            counted_.resize(room_.size(), 0);
-            for (const TakeableGroup* group : allowed_) {
-                for (const std::uint32_t r : group->runs) {
-                    for (const NodeShare& share : view_.runs[r].where) {
-                        if (counted_[share.node] == count_number_) {
-                            continue;
-                        }
-                        counted_[share.node] = count_number_;
-                        std::int64_t at_best = future_[share.node].gpus;
-                        for (const TakeableGroup* other : allowed_) {
-                            at_best += other->gpus[share.node];
-                        }
-                        if (future_[share.node].plannable) {
-                            appetite.potentials.push_back(at_best);
-                        }
+        }
+        Potential& potential = spare != nullptr ? *spare : potentials_.emplace_back();
+        potential.version = wanted_.version;
+        potential.groups = groups;
+        potential.gpus.clear();
+        allowed_.clear();
+        for (std::size_t g = 0; g < sums_.groups.size(); ++g) {
+            if (!sums_.groups[g].runs.empty() && (groups & bit_of(g)) != 0) {
+                allowed_.push_back(&sums_.groups[g]);
+            }
+        }
+        ++count_number_;
+        counted_.resize(room_.size(), 0);
+        for (const TakeableGroup* group : allowed_) {
+            for (const std::uint32_t r : group->runs) {
+                for (const NodeShare& share : view_.runs[r].where) {
+                    if (counted_[share.node] == count_number_) {
+                        continue;
+                    }
+                    counted_[share.node] = count_number_;
+                    std::int64_t at_best = future_[share.node].gpus;
+                    for (const TakeableGroup* other : allowed_) {
+                        at_best += other->gpus[share.node];
+                    }
+                    if (future_[share.node].plannable) {
+                        potential.gpus.push_back(at_best);
                     }
                 }
             }
         }
+        return potential;
+    }
+
+    // How many nodes could give a job so many GPUs, at most.
+    std::uint32_t nodes_with(std::uint64_t groups, std::int64_t gpus) {
+        const Potential& potential = potential_of(groups);
         const auto enough = [gpus](std::int64_t at_best) { return at_best >= gpus; };
         return static_cast<std::uint32_t>(
-                   std::count_if(appetite.potentials.begin(), appetite.potentials.end(), enough)) +
+                   std::count_if(potential.gpus.begin(), potential.gpus.end(), enough)) +
                futures_with(gpus);
     }
 
@@ -359,11 +382,11 @@ class PassHead : public PassDrains {
             return false;
         }
         const std::int64_t need = jobs.shape.gpus_on(jobs.shape.nodes - 1);
-        Appetite& appetite = appetite_of(jobs.budget);
-        if (!appetite.hungry || nodes_with(appetite, jobs.budget, need) < jobs.shape.nodes) {
+        const std::uint64_t groups = appetite_of(jobs.budget);
+        if (groups == 0 || nodes_with(groups, need) < jobs.shape.nodes) {
             return false;
         }
-        if (by_budget_alone(false)) {
+        if (!refusals_.empty() && by_budget_alone(false)) {
             const ClaimantKey key{jobs.shape,        jobs.budget,          0,
                                   jobs.weight_milli, TeamPriority::normal, false};
             const auto refused = refusals_.find(key);
@@ -396,7 +419,8 @@ class PassHead : public PassDrains {
     std::vector<std::uint32_t> counted_;  // by node
     std::uint32_t count_number_ = 0;
     std::vector<Appetite> appetites_;  // by budget
-    std::vector<KeyMaker> keys_;       // by side
+    std::vector<Potential> potentials_;
+    std::vector<KeyMaker> keys_;  // by side
     std::vector<bool> keys_known_;
     std::vector<std::pair<std::uint64_t, RatioKey>> victim_keys_;  // by side: look, key
     struct {
