@@ -98,7 +98,9 @@ struct Settings {
 
     // Rules left out by the simulator; no key sets it.
     std::uint64_t rules_off = 0;
-    bool has(Rule rule) const noexcept { return (rules_off >> static_cast<unsigned>(rule) & 1) == 0; }
+    bool has(Rule rule) const noexcept {
+        return (rules_off >> static_cast<unsigned>(rule) & 1) == 0;
+    }
 
     Window window() const noexcept { return {lookback_window_seconds, window_shape}; }
     // What one GPU of that type costs; an empty or unlisted type costs what "gpu" says.
