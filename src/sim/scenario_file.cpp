@@ -351,7 +351,9 @@ class Reading {
                 for (const std::string& name : allowed) {
                     list += (list.empty() ? "" : ", ") + name;
                 }
-                wrong(path + "." + key + " is not known here; " + list + " would be right");
+                std::string mistake = path;
+                mistake.append(".").append(key).append(" is not known here; ").append(list);
+                wrong(mistake.append(" would be right"));
             }
         }
     }
