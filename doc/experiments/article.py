@@ -328,11 +328,9 @@ def run(lab, seeds):
     pictures(lab, seeds[0])
     save("article", {
         "bars": [dict(zip(head[:-1] + ["met"], row)) for row in rows],
-        "runs": {f"{nodes * 8} {regime} {policy}": [brief(answer) for answer in got]
-                 for (nodes, regime, policy), got in answers.items()},
+        "runs": {f"{nodes * 8} {regime} {policy}": {
+            name: [read(answer) for answer in got] for name, read, _ in FIGURES}
+            for (nodes, regime, policy), got in answers.items()},
         "drains": {policy: sorted(seconds) for policy, seconds in times.items()}})
     return rows
 
-
-def brief(answer):
-    return {name: read(answer) for name, read, _ in FIGURES}

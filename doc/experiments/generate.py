@@ -35,11 +35,12 @@ EXIT_SECONDS = 30
 RESTART_SECONDS = 300
 CHECKPOINT_SECONDS = 1800
 
+# Bursts of a team, and what is between them.
 ON_MEAN = 1.5 * DAY
 OFF_MEAN = 2.0 * DAY
 
-# base, burst: see allocated_lines(); free: GPUs of lines of free work, as a part of the cluster;
-# debug: jobs a day.
+# base, burst, needs, lines: see allocated_lines(), lines_of_work() and saturated_lines(); free: GPUs
+# of lines of free work, as a part of the cluster; debug: jobs a day.
 REGIMES = {
     "article": {"days": 14, "base": 0.45, "burst": 0.75, "needs": (0.35, 1.0), "free": 1.75,
                 "debug": DEBUG_PER_DAY},
@@ -243,16 +244,14 @@ def allocated_lines(workload, teams, seed, until, base, burst, needs, evaluation
     in_bursts = sum(gpus * (end - begin)
                     for gpus, own in zip(wanted, stretches) for begin, end in own)
     scale = burst * sum(wanted) * until / in_bursts
-    for gpus, own, team in zip(wanted, stretches, teams):
+    for gpus, team in zip(wanted, teams):
         lines_of_work(workload, Chance(seed, f"base {team.name}"), team, base * gpus, 0, until,
-                      6 * HOUR, 12 * HOUR, training_size, MINIMA, "training", needs,
-                      evaluations)
+                      6 * HOUR, 12 * HOUR, training_size, MINIMA, "training", needs, evaluations)
     for gpus, own, team in zip(wanted, stretches, teams):
         chance = Chance(seed, f"lines {team.name}")
         for begin, end in own:
             lines_of_work(workload, chance, team, scale * gpus, begin, end, 6 * HOUR, 12 * HOUR,
-                          training_size, MINIMA, "training", needs,
-                      evaluations)
+                          training_size, MINIMA, "training", needs, evaluations)
 
 
 def saturated_lines(workload, teams, seed, until, part, needs):
@@ -267,8 +266,7 @@ def free_lines(workload, teams, seed, until, part):
     for team in teams:
         chance = Chance(seed, f"free {team.name}")
         lines_of_work(workload, chance, team, part * team.funded, 0, until, 2 * DAY, 24 * HOUR,
-                      free_size, None, "free",
-                      (0.35, 1.0))
+                      free_size, None, "free", (0.35, 1.0))
 
 
 def half_weeks(workload, team, seed, until):

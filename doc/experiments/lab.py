@@ -177,9 +177,19 @@ def put(document, name, text):
             file.write(new)
 
 
+def rounded(value):
+    if isinstance(value, float):
+        return round(value, 5)
+    if isinstance(value, dict):
+        return {key: rounded(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [rounded(entry) for entry in value]
+    return value
+
+
 def save(name, results):
     folder = os.path.join(HERE, "results")
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, name + ".json"), "w") as file:
-        json.dump(results, file, indent=1, sort_keys=True)
+        json.dump(rounded(results), file, indent=1, sort_keys=True, ensure_ascii=False)
         file.write("\n")
