@@ -130,7 +130,13 @@ class Check {
         return it == by_id_.end() ? kNoJob : it->second;
     }
 
-    std::string explain(JobIndex job) { return scheduler_.explain(job, simulation_.now()); }
+    std::string explain(JobIndex j) {
+        const SimJob& job = simulation_.state().jobs[j];
+        if (job.state == JobState::pending && job.impossible) {
+            return "it can never start: no set of nodes could ever hold it";
+        }
+        return scheduler_.explain(j, simulation_.now());
+    }
 
     void look(const Expectation& e, std::size_t index) {
         const std::int64_t now = simulation_.now();

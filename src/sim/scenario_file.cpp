@@ -8,6 +8,7 @@
 #include "sim/cluster_file.hpp"
 #include "sim/events_file.hpp"
 #include "sim/mistakes.hpp"
+#include "sim/rule_switches.hpp"
 #include "sim/scenario.hpp"
 #include "sim/simulation.hpp"
 
@@ -51,6 +52,16 @@ class Reading {
         scenario_.until = reader.integer("until", 1, kLongest).value_or(0);
         const auto expect = reader.array("expect");
         keep(reader.finish());
+        if (!scenario_.rule.empty() && scenario_.rule != "definition" &&
+            find_rule_switch(scenario_.rule) == nullptr) {
+            wrong("rule " + quoted(scenario_.rule) +
+                  " is not known; a name that sreplay check --list-rules prints, or definition, "
+                  "would be right");
+        }
+        if (!expect || expect->size() == 0) {
+            wrong("expect is " + std::string(expect ? "empty" : "missing") +
+                  "; a list of what must come of it would be right");
+        }
         if (cluster) {
             read_cluster(*cluster);
         }
@@ -176,6 +187,10 @@ class Reading {
         }
         for (const std::string& node : event->nodes) {
             known("node", node, nodes_, path);
+        }
+        if (event->at > scenario_.until) {
+            wrong(path + ".at is " + std::to_string(event->at) + ", after `until`, which is " +
+                  std::to_string(scenario_.until) + ": it would never happen");
         }
         scenario_.workload.events.push_back(std::move(*event));
         event_paths_.push_back(path);
@@ -407,6 +422,13 @@ class Reading {
         return text;
     }
 
+    void in_order(const Wanted& wanted, const std::string& path, const std::string& least,
+                  const std::string& most) {
+        if (wanted.least_milli && wanted.most_milli && *wanted.least_milli > *wanted.most_milli) {
+            wrong(path + ": " + least + " is above " + most + ", so nothing could hold");
+        }
+    }
+
     void read_range(const Json& json, const std::string& path, Wanted& wanted) {
         const Json gpus = json.at("gpus");
         if (!gpus.is_object()) {
@@ -419,6 +441,7 @@ class Reading {
         if (!wanted.least_milli && !wanted.most_milli) {
             wrong(path + ".gpus says neither min nor max");
         }
+        in_order(wanted, path + ".gpus", "min", "max");
     }
 
     void read_expectation(const Json& json, const std::string& path) {
@@ -441,7 +464,15 @@ class Reading {
                 wrong(path + ".order is " + order.type_name() + "; a list would be right");
                 return;
             }
+            if (order.size() == 0) {
+                wrong(path + ".order is empty; the jobs in their order would be right");
+            }
             for (std::size_t i = 0; i < order.size(); ++i) {
+                if (std::find(e.order.begin(), e.order.end(), order.at(i).as_text()) !=
+                    e.order.end()) {
+                    wrong(path + ".order[" + std::to_string(i) + "]: job " +
+                          quoted(order.at(i).as_text()) + " is there twice");
+                }
                 e.order.push_back(order.at(i).as_text());
                 known_job(e.order.back(), path + ".order[" + std::to_string(i) + "]");
             }
@@ -498,6 +529,10 @@ class Reading {
             }
             e.starts = {starts.at(std::size_t{0}).as_integer(),
                         starts.at(std::size_t{1}).as_integer()};
+            if (e.starts->first > e.starts->second) {
+                wrong(path + ".starts is " + starts.compact() +
+                      "; the first instant before the last would be right");
+            }
         } else if (!e.runs) {
             wrong(path + " expects nothing; starts, runs, or state with `at` would be right");
         }
@@ -566,6 +601,7 @@ class Reading {
         if (!e.wanted.equals_milli && !e.wanted.least_milli && !e.wanted.most_milli) {
             wrong(path + " expects nothing; equals, at_least or at_most would be right");
         }
+        in_order(e.wanted, path, "at_least", "at_most");
     }
 
     bool is_class(const std::string& name) const {

@@ -139,11 +139,12 @@ TEST(Scenario, copies_are_numbered_and_endless_ones_go_on) {
 }
 
 TEST(Scenario, defaults_are_those_of_scenarios_and_a_policy_sets_its_keys) {
-    const auto plain = read_scenario(scenario_text(""), "f");
+    const std::string any = R"({"job": "a", "runs": 1})";
+    const auto plain = read_scenario(scenario_text(any), "f");
     ASSERT_TRUE(plain.ok());
     EXPECT_EQ(plain->settings, scenario_defaults());
     EXPECT_EQ(plain->rule, "definition");
-    std::string text = scenario_text("");
+    std::string text = scenario_text(any);
     text.replace(text.find(R"("config": {})"), 12,
                  R"("config": {"PreemptMargin": 0.1, "Policy": "article", "GraceTime": 90})");
     const auto article = read_scenario(text, "f");
@@ -152,6 +153,44 @@ TEST(Scenario, defaults_are_those_of_scenarios_and_a_policy_sets_its_keys) {
     EXPECT_EQ(article->settings.preempt_margin_ppm, 100'000);
     EXPECT_EQ(article->settings.window_shape, WindowShape::flat);
     EXPECT_EQ(article->settings.grace_time_seconds, 90);
+}
+
+TEST(Scenario, what_could_never_hold_or_happen_is_a_mistake) {
+    const std::pair<const char*, const char*> expectations[] = {
+        {"", "expect is empty"},
+        {R"({"at": 600, "order": []})", "expect[0].order is empty"},
+        {R"({"at": 600, "order": ["a", "b", "a"]})", "expect[0].order[2]: job 'a' is there twice"},
+        {R"({"job": "a", "starts": [10, 0]})", "expect[0].starts is [10,0]"},
+        {R"({"at": 5, "budget": "A", "gpus": {"min": 3, "max": 2}})", "min is above max"},
+        {R"({"metric": "preemptions", "at_least": 2, "at_most": 1})", "at_least is above at_most"}};
+    for (const auto& [expectation, mistake] : expectations) {
+        const std::string mistakes = mistakes_of(scenario_text(expectation));
+        EXPECT_NE(mistakes.find(mistake), std::string::npos) << expectation << "\n" << mistakes;
+    }
+    const std::string mistakes = mistakes_of(
+        R"({"name": "x", "rule": "lukc", "cluster": {"nodes": [{"name": "n", "gpus": 8}]},
+      "budgets": [{"name": "A"}],
+      "events": [{"at": 101, "do": "restart"}], "until": 100})");
+    for (const char* mistake :
+         {"rule 'lukc' is not known", "events[0].at is 101, after `until`", "expect is missing"}) {
+        EXPECT_NE(mistakes.find(mistake), std::string::npos) << mistake << "\n" << mistakes;
+    }
+}
+
+TEST(Scenario, a_job_that_no_nodes_could_hold_can_never_start) {
+    const auto scenario = read_scenario(
+        R"({"cluster": {"nodes": [{"name": "n", "gpus": 8}]}, "until": 100,
+            "budgets": [{"name": "A"}],
+            "jobs": [{"id": "j", "budget": "A", "gpus": 9, "nodes": 1, "runtime": 5}],
+            "expect": [{"at": 50, "job": "j", "state": "running"},
+                       {"job": "j", "starts": [0, 5]}]})",
+        "f");
+    ASSERT_TRUE(scenario.ok()) << scenario.error();
+    const auto failures = check_scenario(*scenario).failures;
+    ASSERT_EQ(failures.size(), 2U);
+    for (const std::string& failure : failures) {
+        EXPECT_NE(failure.find("it can never start: "), std::string::npos) << failure;
+    }
 }
 
 TEST(Scenario, each_mistake_names_file_and_place) {
