@@ -293,8 +293,17 @@ void Simulation::attach(Scheduler& scheduler) {
     record_.policy = scheduler.name();
 }
 
+bool Simulation::all_jobs_are_done() const {
+    return next_job_ == submissions_ && pending_count_ == 0 && holding_count_ == 0 &&
+           copies_due_.empty();
+}
+
 std::int64_t Simulation::next_instant() const {
     std::int64_t next = kNever;
+    if (options_.ends_with_jobs && options_.until == kNever && submissions_ > 0 &&
+        all_jobs_are_done()) {
+        return kNever;
+    }
     if (next_job_ < submissions_) {
         next = std::min(next, state_.jobs[next_job_].spec->submit_at);
     }
@@ -933,6 +942,7 @@ void Simulation::hold(JobIndex j) {
     JobNotes& notes = notes_[j];
     BudgetNotes& budget = budgets_[notes.budget];
     account(budget);
+    ++holding_count_;
     budget.held += notes.gpus;
     idle_ -= notes.gpus;
     notes.rows.clear();
@@ -948,6 +958,7 @@ void Simulation::release(JobIndex j) {
     JobNotes& notes = notes_[j];
     BudgetNotes& budget = budgets_[notes.budget];
     account(budget);
+    --holding_count_;
     budget.held -= notes.gpus;
     std::size_t row = 0;
     for (const NodeShare& share : state_.jobs[j].where) {
@@ -1100,6 +1111,15 @@ std::int64_t Simulation::held_gpu_seconds(std::string_view name) const {
 SimRecord Simulation::finish() {
     record_.end_at = now_;
     account_funding();
+    if (options_.ends_with_jobs && next_event_ < workload_.events.size()) {
+        const std::size_t count = workload_.events.size() - next_event_;
+        const WorkloadEvent& event = workload_.events[next_event_];
+        record_.notes.push_back(
+            "warning: " + std::to_string(count) + (count == 1 ? " event" : " events") +
+            " never happened, since the replay was over before: " +
+            (count == 1 ? "" : "the first is ") + std::string(to_text(event.kind)) + " at " +
+            std::to_string(event.at));
+    }
     for (JobIndex j = 0; j < state_.jobs.size(); ++j) {
         SimJob& job = state_.jobs[j];
         JobRecord& record = record_of(j);

@@ -32,6 +32,9 @@ struct SimOptions {
     std::optional<std::int64_t> begin_at;  // default: the first submission or event
     std::int64_t until = kNever;           // kNever: until nothing happens any more
     bool slots = false;                    // SegmentRecord::slots are filled
+    // Over when no job is left, whatever happens to the cluster later; a note says what was not
+    // waited for.
+    bool ends_with_jobs = false;
 };
 
 // The tree after set_shares or add_budget.
@@ -86,6 +89,7 @@ class Simulation final : private Orders {
     void prepare_jobs();
     void prepare_job(JobIndex job);
     std::int64_t next_instant() const;
+    bool all_jobs_are_done() const;
     void move_clock(std::int64_t to);
     void apply_ends();
     void apply(const WorkloadEvent& event);
@@ -139,6 +143,7 @@ class Simulation final : private Orders {
     std::size_t submissions_ = 0;  // jobs of the workload; later ones are copies
     std::size_t next_job_ = 0, next_event_ = 0;
     std::int64_t pending_count_ = 0;
+    std::int64_t holding_count_ = 0;     // jobs that are on nodes
     std::vector<JobNotes> notes_;        // by job
     std::vector<DueEnd> ends_;           // a heap; stale ones are skipped
     std::vector<BudgetNotes> budgets_;   // 0: none
