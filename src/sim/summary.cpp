@@ -269,6 +269,9 @@ void summarize_waits(const SimRecord& record, Summary& out) {
         const auto chain = chain_of.try_emplace(job.job.budget);
         if (chain.second) {
             chain.first->second = chains.from(job.job.budget);
+            if (chain.first->second.empty()) {
+                chain.first->second = chains.from("(none)");
+            }
         }
         for (const std::size_t budget : chain.first->second) {
             budgets[budget].push_back(wait);
@@ -562,6 +565,42 @@ Json comparison_to_json(std::span<const SimRecord* const> records, const Summary
     }
     out.set("largest_p90_growth", growths);
     return out;
+}
+
+std::vector<std::string> closing_notes(const SimRecord& record) {
+    std::size_t refused = 0, waiting = 0, running = 0, ended = 0;
+    for (const JobRecord& job : record.jobs) {
+        refused += job.state == JobState::refused ? 1 : 0;
+        waiting += (job.state == JobState::pending && job.first_start_at < 0) ? 1 : 0;
+        running += (job.state == JobState::running || job.state == JobState::leaving ||
+                    (job.state == JobState::pending && job.first_start_at >= 0))
+                       ? 1
+                       : 0;
+    }
+    for (const SegmentRecord& segment : record.segments) {
+        ended += segment.end == SegmentEnd::preempted_ended ? 1 : 0;
+    }
+    const auto jobs = [](std::size_t number) {
+        return std::to_string(number) + (number == 1 ? " job" : " jobs");
+    };
+    std::vector<std::string> notes;
+    if (refused > 0) {
+        notes.push_back("warning: " +
+                        (refused == record.jobs.size() ? "no job is accepted: all " + jobs(refused)
+                                                       : jobs(refused)) +
+                        (refused == 1 ? " was" : " were") + " refused at submission");
+    }
+    if (waiting > 0) {
+        notes.push_back("warning: " + jobs(waiting) + " never started");
+    }
+    if (running > 0) {
+        notes.push_back("warning: " + jobs(running) + " did not finish");
+    }
+    if (ended > 0) {
+        notes.push_back(jobs(ended) + " that cannot resume " + (ended == 1 ? "was" : "were") +
+                        " ended by preemption");
+    }
+    return notes;
 }
 
 }  // namespace tranche::sim

@@ -114,6 +114,10 @@ Json summary_to_json(const SimRecord& record, const SummaryOptions& options = {}
 // For people, at most 80 columns unless names are long.
 std::string summary_text(const SimRecord& record, const SummaryOptions& options = {});
 
+// What a reader of a finished replay must know before its figures: jobs that were refused, never
+// started or did not finish (with "warning: " in front), and those that preemption ended.
+std::vector<std::string> closing_notes(const SimRecord& record);
+
 // A user or budget and its p90 under two policies.
 struct Growth {
     std::string name;

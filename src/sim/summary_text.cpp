@@ -34,6 +34,10 @@ std::string interval_text(const WaitSummary& waits) {
                               : std::string();
 }
 
+std::string delivered_text(const Summary& summary) {
+    return summary.teams == 0 ? "-" : percent(summary.delivered_fraction);
+}
+
 // Rows of texts, the first of them the heads; all columns but the first are numbers.
 class Rows {
   public:
@@ -186,10 +190,39 @@ std::string assemblies_text(const SimRecord& record) {
     return out;
 }
 
+// Warnings are said elsewhere, once.
+bool is_noted(const std::string& note) {
+    return !note.starts_with("warning: ");
+}
+
 std::string notes_text(const SimRecord& record) {
     std::string out;
     for (const std::string& note : record.notes) {
-        out += (out.empty() ? "\nNote: " : "Note: ") + printable(note) + "\n";
+        if (is_noted(note)) {
+            out += (out.empty() ? "\nNote: " : "Note: ") + printable(note) + "\n";
+        }
+    }
+    return out;
+}
+
+// Those of the first, then what only one of the others has.
+std::string notes_of_all(std::span<const SimRecord* const> records) {
+    std::string out;
+    const std::vector<std::string>& first = records[0]->notes;
+    for (const SimRecord* record : records) {
+        for (const std::string& note : record->notes) {
+            const bool common = std::all_of(records.begin(), records.end(), [&](const auto* each) {
+                return std::find(each->notes.begin(), each->notes.end(), note) != each->notes.end();
+            });
+            const bool again =
+                record != records[0] && std::find(first.begin(), first.end(), note) != first.end();
+            if (!is_noted(note) || (common && again)) {
+                continue;
+            }
+            out += (out.empty() ? "\nNote: " : "Note: ") +
+                   (common ? std::string() : printable(record->policy) + ": ") + printable(note) +
+                   "\n";
+        }
     }
     return out;
 }
@@ -276,13 +309,13 @@ std::string key_figures(const std::vector<Summary>& all) {
     add_row(rows, "occupancy, %", all, [](const Summary& s) { return percent(s.occupancy); });
     add_row(rows, "free runs, % of the GPUs", all,
             [](const Summary& s) { return percent(s.unallocated_fraction); });
-    add_row(rows, "delivered, % of owed", all,
-            [](const Summary& s) { return percent(s.delivered_fraction); });
+    add_row(rows, "delivered, % of owed", all, [](const Summary& s) { return delivered_text(s); });
     add_row(rows, "teams with 95 % or more", all, [](const Summary& s) {
         return std::to_string(s.teams_at_95_percent) + " of " + std::to_string(s.teams);
     });
-    add_row(rows, "worst team, %", all,
-            [](const Summary& s) { return percent(s.worst_team_delivered); });
+    add_row(rows, "worst team, %", all, [](const Summary& s) {
+        return s.teams == 0 ? std::string("-") : percent(s.worst_team_delivered);
+    });
     add_row(rows, "starved half-days, %", all,
             [](const Summary& s) { return percent(s.starved_fraction); });
     add_row(rows, "goodput, %", all, [](const Summary& s) { return percent(s.goodput_fraction); });
@@ -320,14 +353,17 @@ std::string team_hours(const std::vector<Summary>& all) {
     return rows.text() + more_budgets(all.front());
 }
 
+std::string jobs_text(std::size_t count) {
+    return grouped(static_cast<std::int64_t>(count)) + (count == 1 ? " job" : " jobs");
+}
+
 }  // namespace
 
 std::string summary_text(const SimRecord& record, const SummaryOptions& options) {
     const Summary summary = summarize(record);
     std::string out = cluster_text(record) + ", policy " + printable(summary.policy) + ", " +
-                      short_duration(summary.simulated_seconds) + ": " +
-                      grouped(static_cast<std::int64_t>(summary.jobs)) + " jobs, " +
-                      grouped(static_cast<std::int64_t>(summary.finished)) + " finished\n";
+                      short_duration(summary.simulated_seconds) + ": " + jobs_text(summary.jobs) +
+                      ", " + grouped(static_cast<std::int64_t>(summary.finished)) + " finished\n";
     if (options.wall_seconds) {
         out += written("simulated in %.2f s\n", summary.wall_seconds);
     }
@@ -341,8 +377,8 @@ std::string summary_text(const SimRecord& record, const SummaryOptions& options)
     out += figure_line("demand", written("%.2f x", summary.demand_allocated + summary.demand_free),
                        written("the available GPUs: %.2f allocated, %.2f free",
                                summary.demand_allocated, summary.demand_free));
-    out +=
-        figure_line("delivered", percent(summary.delivered_fraction) + " %", teams_text(summary));
+    out += figure_line("delivered", summary.teams == 0 ? "-" : delivered_text(summary) + " %",
+                       teams_text(summary));
     out += figure_line("starved", percent(summary.starved_fraction) + " %",
                        "of the half-days with demand");
     out += figure_line("goodput", percent(summary.goodput_fraction) + " %",
@@ -369,9 +405,12 @@ std::string comparison_text(std::span<const SimRecord* const> records,
     for (const SimRecord* record : records) {
         all.push_back(summarize(*record));
     }
-    std::string out = cluster_text(*records[0]) + ", " + short_duration(all[0].simulated_seconds) +
-                      ": " + grouped(static_cast<std::int64_t>(all[0].jobs)) + " jobs\n\n" +
-                      key_figures(all) + "\n";
+    std::int64_t longest = 0;
+    for (const Summary& summary : all) {
+        longest = std::max(longest, summary.simulated_seconds);
+    }
+    std::string out = cluster_text(*records[0]) + ", " + short_duration(longest) + ": " +
+                      jobs_text(all[0].jobs) + "\n\n" + key_figures(all) + "\n";
     if (options.wall_seconds) {
         Rows rows;
         add_row(rows, "simulated in, s", all,
@@ -391,7 +430,7 @@ std::string comparison_text(std::span<const SimRecord* const> records,
         out += growth_text("USERS WHO WAIT LONGER", lists.users, *records[0], *records[i]);
         out += growth_text("BUDGETS THAT WAIT LONGER", lists.budgets, *records[0], *records[i]);
     }
-    out += notes_text(*records[0]);
+    out += notes_of_all(records);
     for (const Summary& summary : all) {
         if (!summary.invariants.all_hold()) {
             out += "\n" + printable(summary.policy) + ":" + broken_rules(summary);

@@ -355,6 +355,42 @@ TEST(SimSummary, TablesFitInEightyColumns) {
     }
 }
 
+TEST(SimSummary, JobsWithoutABudgetWaitInTheRowOfNone) {
+    SimRecord record = day();
+    record.jobs[3].job.budget = "unknown";
+    BudgetRecord none;
+    none.name = "(none)";
+    record.budgets.push_back(none);
+    const Summary summary = summarize(record);
+    std::uint64_t leaves = 0;
+    for (const BudgetSummary& budget : summary.budgets) {
+        leaves += budget.is_leaf ? budget.waits.count : 0;
+    }
+    EXPECT_EQ(summary.budgets.back().waits.count, 2U);
+    EXPECT_EQ(leaves, summary.waits[0].waits.count);
+}
+
+TEST(SimSummary, TheHeadingOfAComparisonIsTheLongestReplay) {
+    SimRecord record = day(), longer = day();
+    longer.end_at = record.end_at + 86400;
+    const SimRecord* const both[] = {&record, &longer};
+    const std::string text = comparison_text(both);
+    EXPECT_NE(text.substr(0, text.find('\n')).find("2.0 d"), std::string::npos) << text;
+}
+
+TEST(SimSummary, AReaderIsToldOfJobsThatWereEndedOrNeverStarted) {
+    SimRecord record = day();
+    record.segments[0].end = SegmentEnd::preempted_ended;
+    record.notes = closing_notes(record);
+    ASSERT_EQ(record.notes.size(), 3U);
+    EXPECT_EQ(record.notes[0], "warning: 1 job never started");
+    EXPECT_EQ(record.notes[1], "warning: 1 job did not finish");
+    EXPECT_EQ(record.notes[2], "1 job that cannot resume was ended by preemption");
+    const std::string text = summary_text(record);
+    EXPECT_NE(text.find("Note: 1 job that cannot"), std::string::npos) << text;
+    EXPECT_EQ(text.find("warning"), std::string::npos) << "said on standard error, once";
+}
+
 TEST(SimSummary, AnEmptyRecordHasNoFiguresAndBreaksNothing) {
     const SimRecord nothing;
     const Summary summary = summarize(nothing);
