@@ -25,6 +25,21 @@ std::string folder_of(const std::string& name) {
     return slash == std::string::npos ? "." : slash == 0 ? "/" : name.substr(0, slash);
 }
 
+// Where links lead, also to a file that is not there yet.
+std::string followed(std::string name) {
+    constexpr int kMostLinks = 40;
+    char target[4096];
+    for (int links = 0; links < kMostLinks; ++links) {
+        const ssize_t length = readlink(name.c_str(), target, sizeof target);
+        if (length <= 0 || length == static_cast<ssize_t>(sizeof target)) {
+            break;
+        }
+        const std::string to(target, static_cast<std::size_t>(length));
+        name = to.front() == '/' ? to : folder_of(name) + "/" + to;
+    }
+    return name;
+}
+
 bool is_special(const std::string& name) {
     struct stat about {};
     return stat(name.c_str(), &about) == 0 && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode);
@@ -63,7 +78,8 @@ Status check_writable(const std::string& name) {
             return {};
         }
     }
-    return access(folder_of(name).c_str(), W_OK | X_OK) == 0 ? Status() : unwritable(name);
+    return access(folder_of(followed(name)).c_str(), W_OK | X_OK) == 0 ? Status()
+                                                                       : unwritable(name);
 }
 
 Status write_file(const std::string& name, std::string_view text) {
@@ -76,7 +92,8 @@ Status write_file(const std::string& name, std::string_view text) {
         }
         return status;
     }
-    std::string temporary = name + ".XXXXXX";
+    const std::string target = followed(name);
+    std::string temporary = target + ".XXXXXX";
     const int descriptor = mkostemp(temporary.data(), O_CLOEXEC);
     if (descriptor < 0) {
         return unwritable(name);
@@ -86,12 +103,30 @@ Status write_file(const std::string& name, std::string_view text) {
     const bool is_whole =
         write_all(descriptor, text) && fchmod(descriptor, kNewFileMode & ~mask) == 0;
     const bool is_closed = close(descriptor) == 0;
-    if (is_whole && is_closed && rename(temporary.c_str(), name.c_str()) == 0) {
+    if (is_whole && is_closed && rename(temporary.c_str(), target.c_str()) == 0) {
         return {};
     }
     const Error failure = unwritable(name);
     unlink(temporary.c_str());
     return failure;
+}
+
+bool same_file(const std::string& one, const std::string& other) {
+    struct stat first {};
+    struct stat second {};
+    const bool is_there = stat(one.c_str(), &first) == 0;
+    if (is_there != (stat(other.c_str(), &second) == 0)) {
+        return false;
+    }
+    if (is_there) {
+        return S_ISREG(first.st_mode) && first.st_dev == second.st_dev &&
+               first.st_ino == second.st_ino;
+    }
+    const std::string left = followed(one), right = followed(other);
+    return stat(folder_of(left).c_str(), &first) == 0 &&
+           stat(folder_of(right).c_str(), &second) == 0 && first.st_dev == second.st_dev &&
+           first.st_ino == second.st_ino &&
+           left.substr(left.rfind('/') + 1) == right.substr(right.rfind('/') + 1);
 }
 
 }  // namespace tranche

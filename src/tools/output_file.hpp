@@ -12,8 +12,11 @@ namespace tranche {
 // Whether it could be written, before work is done for it.
 Status check_writable(const std::string& name);
 
-// Writes beside it and renames, so that nobody ever sees a part of it; devices and pipes are
-// written to directly.
+// Writes beside it and renames, so that nobody ever sees a part of it; symbolic links are followed
+// and stay, devices and pipes are written to directly.
 Status write_file(const std::string& name, std::string_view text);
+
+// Whether both names are one regular file, also of files that are not there yet.
+bool same_file(const std::string& one, const std::string& other);
 
 }  // namespace tranche
