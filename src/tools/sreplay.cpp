@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Replays jobs on a simulated cluster under Tranche's policy and others.
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cmath>
@@ -25,6 +26,7 @@
 #include "tools/replay_inputs.hpp"
 #include "tools/replay_progress.hpp"
 #include "tools/sreplay_options.hpp"
+#include "tools/sreplay_output.hpp"
 #include "tools/table.hpp"
 
 namespace tranche {
@@ -32,20 +34,23 @@ namespace {
 
 using sim::SimRecord;
 
-// Several lines, each with the command's name in front.
-int complain_lines(const std::string& text, int code) {
-    for (std::size_t begin = 0; begin <= text.size();) {
-        const std::size_t end = std::min(text.find('\n', begin), text.size());
-        complain(sreplay_table(), text.substr(begin, end - begin), code);
-        begin = end + 1;
-    }
-    return code;
-}
-
 void warn(const std::vector<std::string>& notes) {
     for (const std::string& note : notes) {
         if (note.starts_with("warning: ")) {
-            complain(sreplay_table(), note, kDone);
+            say(note, kDone);
+        }
+    }
+}
+
+// What came up in a simulation, after what its inputs were warned of.
+void warn_of_outcome(const SimRecord& record, std::size_t known, const std::string& of = {}) {
+    for (std::size_t i = known; i < record.notes.size(); ++i) {
+        const std::string_view note = record.notes[i];
+        constexpr std::string_view kWarning = "warning: ";
+        if (note.starts_with(kWarning)) {
+            say(std::string(kWarning) + (of.empty() ? "" : of + ": ") +
+                    std::string(note.substr(kWarning.size())),
+                kDone);
         }
     }
 }
@@ -67,6 +72,20 @@ std::unique_ptr<sim::Scheduler> make_scheduler(const std::string& policy,
                                                   simulation.begin_at());
 }
 
+// Refusals that were foreseen: "warning: 3 jobs are refused: …" and "… 3 jobs were refused …".
+bool is_told(const std::vector<std::string>& notes, const std::string& note) {
+    for (const auto& [is, was] :
+         {std::pair{" is refused", " was refused"}, {" are refused", " were refused"}}) {
+        const std::size_t end = note.find(was);
+        if (end != std::string::npos) {
+            const std::string foreseen = note.substr(0, end) + is;
+            return std::any_of(notes.begin(), notes.end(),
+                               [&](const std::string& each) { return each.starts_with(foreseen); });
+        }
+    }
+    return false;
+}
+
 // One simulation: a policy with its settings.
 struct Replay {
     std::string policy;
@@ -80,6 +99,7 @@ SimRecord simulate(const Replay& replay, const ReplayInputs& inputs, sim::Worklo
     options.until = inputs.until;
     options.begin_at = inputs.begin_at;
     options.slots = slots;
+    options.ends_with_jobs = !inputs.begin_at;
     sim::Simulation simulation(inputs.cluster, replay.settings, inputs.tree, std::move(workload),
                                options);
     const auto scheduler = make_scheduler(replay.policy, simulation, replay.settings, inputs.tree);
@@ -99,6 +119,11 @@ SimRecord simulate(const Replay& replay, const ReplayInputs& inputs, sim::Worklo
         record = simulation.run(*first);
     }
     record.policy = replay.policy;
+    for (const std::string& note : sim::closing_notes(record)) {
+        if (!is_told(inputs.notes, note)) {
+            record.notes.push_back(note);
+        }
+    }
     record.notes.insert(record.notes.begin(), inputs.notes.begin(), inputs.notes.end());
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     record.wall_seconds = took.count();
@@ -133,7 +158,7 @@ void flatten(const Json& json, const std::string& path,
 int print_parsable(const Json& json, const TableStyle& style) {
     std::vector<std::vector<std::string>> rows;
     flatten(json, "", rows);
-    return print_answer(table_text({{"KEY"}, {"VALUE"}}, rows, style));
+    return print_table({{"KEY"}, {"VALUE"}}, std::move(rows), style);
 }
 
 // The key is always there, so that the same input gives the same bytes and readers find it.
@@ -144,15 +169,47 @@ Json with_wall_seconds(Json json, bool timing) {
     return json;
 }
 
-Status check_outputs(const ReplayCommand& command) {
-    for (const std::string& name : {command.svg_file, command.html_file, command.trace_file}) {
-        if (!name.empty()) {
-            if (const Status status = check_writable(name); !status.ok()) {
-                return status;
+// The files to write: nothing is lost by them. The exit code if something would be.
+std::optional<int> check_outputs(const ReplayCommand& command) {
+    struct Named {
+        const char* option;
+        const std::string* file;
+    };
+    const Named outputs[] = {{"--svg", &command.svg_file},
+                             {"--html", &command.html_file},
+                             {"--trace", &command.trace_file}};
+    const Named inputs[] = {
+        {"--jobs", &command.jobs_file},       {"--cluster", &command.cluster},
+        {"--budgets", &command.budgets_file}, {"--events", &command.events_file},
+        {"--config", &command.config_file},   {"--snapshot", &command.snapshot_file}};
+    for (const Named& output : outputs) {
+        const std::string& name = *output.file;
+        if (name.empty()) {
+            continue;
+        }
+        const std::string what = output.option + std::string(" ") + quoted(name);
+        if (name == "-" || same_file(name, "/dev/fd/1")) {
+            return say(what + ": standard output has the answer; the name of a file would be right",
+                       kUsage);
+        }
+        for (const Named& input : inputs) {
+            if (!input.file->empty() &&
+                same_file(name, *input.file == "-" ? "/dev/fd/0" : *input.file)) {
+                return say(what + " is the same file as " + input.option + ", which is read",
+                           kUsage);
             }
         }
+        for (const Named& other : outputs) {
+            if (&other != &output && !other.file->empty() && same_file(name, *other.file)) {
+                return say(what + " is the same file as " + other.option + ", which is written too",
+                           kUsage);
+            }
+        }
+        if (const Status status = check_writable(name); !status.ok()) {
+            return say(status.error(), kRefused);
+        }
     }
-    return {};
+    return std::nullopt;
 }
 
 Status write_outputs(const ReplayCommand& command, const std::vector<const SimRecord*>& records) {
@@ -171,14 +228,16 @@ Status write_outputs(const ReplayCommand& command, const std::vector<const SimRe
 
 // What every verb that simulates does first; the inputs, or the exit code.
 std::optional<int> prepare(const ReplayCommand& command, std::optional<ReplayInputs>& inputs) {
-    if (const Status status = check_outputs(command); !status.ok()) {
-        return complain(sreplay_table(), status.error(), kRefused);
+    if (const auto code = check_outputs(command)) {
+        return code;
     }
     auto read = read_replay_inputs(command);
     if (!read.ok()) {
-        return complain_lines(read.error(), kRefused);
+        return say(read.error(), kRefused);
     }
     inputs = std::move(*read);
+    const auto idle = settings_without_effect(command);
+    inputs->notes.insert(inputs->notes.end(), idle.begin(), idle.end());
     warn(inputs->notes);
     return std::nullopt;
 }
@@ -196,6 +255,9 @@ Result<Replay> replay_of(const ReplayInputs& inputs, const ReplayCommand& comman
     if (!settings.ok()) {
         return settings.failure();
     }
+    if (const Status status = check_merged(*settings, command); !status.ok()) {
+        return status.failure();
+    }
     return Replay{policy, without_rules(*settings, command.without)};
 }
 
@@ -206,7 +268,7 @@ int run_one(const CommandLine& line, const ReplayCommand& command) {
     }
     const auto replay = replay_of(*inputs, command, command.policies.front());
     if (!replay.ok()) {
-        return complain(sreplay_table(), replay.error(), kUsage);
+        return say(replay.error(), kUsage);
     }
     SimRecord record;
     {
@@ -214,16 +276,17 @@ int run_one(const CommandLine& line, const ReplayCommand& command) {
         const bool slots = !command.svg_file.empty() || !command.html_file.empty();
         record = simulate(*replay, *inputs, std::move(inputs->workload), slots, progress);
     }
+    warn_of_outcome(record, inputs->notes.size());
     if (const Status status = write_outputs(command, {&record}); !status.ok()) {
-        return complain(sreplay_table(), status.error(), kRefused);
+        return say(status.error(), kRefused);
     }
     sim::SummaryOptions options;
     options.wall_seconds = command.timing;
     if (!line.has("json") && !line.has("parsable2")) {
-        return print_answer(sim::summary_text(record, options));
+        return print_text(sim::summary_text(record, options));
     }
     const Json json = with_wall_seconds(sim::summary_to_json(record, options), command.timing);
-    return line.has("json") ? print_answer(json.pretty())
+    return line.has("json") ? print_text(json.pretty())
                             : print_parsable(json, style_for_stdout(true, line.has("noheader")));
 }
 
@@ -236,7 +299,7 @@ int compare(const CommandLine& line, const ReplayCommand& command) {
     for (const std::string& policy : command.policies) {
         const auto replay = replay_of(*inputs, command, policy);
         if (!replay.ok()) {
-            return complain(sreplay_table(), replay.error(), kUsage);
+            return say(replay.error(), kUsage);
         }
         replays.push_back(*replay);
     }
@@ -251,18 +314,19 @@ int compare(const CommandLine& line, const ReplayCommand& command) {
     std::vector<const SimRecord*> pointers;
     pointers.reserve(records.size());
     for (const SimRecord& record : records) {
+        warn_of_outcome(record, inputs->notes.size(), record.policy);
         pointers.push_back(&record);
     }
     if (const Status status = write_outputs(command, pointers); !status.ok()) {
-        return complain(sreplay_table(), status.error(), kRefused);
+        return say(status.error(), kRefused);
     }
     sim::SummaryOptions options;
     options.wall_seconds = command.timing;
     if (!line.has("json") && !line.has("parsable2")) {
-        return print_answer(sim::comparison_text(pointers, options));
+        return print_text(sim::comparison_text(pointers, options));
     }
     const Json json = sim::comparison_to_json(pointers, options);
-    return line.has("json") ? print_answer(json.pretty())
+    return line.has("json") ? print_text(json.pretty())
                             : print_parsable(json, style_for_stdout(true, line.has("noheader")));
 }
 
@@ -315,8 +379,8 @@ std::vector<std::string> sweep_row(const std::string& value, const sim::Summary&
             std::to_string(summary.finished),
             percent(summary.occupancy),
             percent(summary.unallocated_fraction),
-            percent(summary.delivered_fraction),
-            percent(summary.worst_team_delivered),
+            summary.teams == 0 ? "-" : percent(summary.delivered_fraction),
+            summary.teams == 0 ? "-" : percent(summary.worst_team_delivered),
             percent(summary.starved_fraction),
             p90_text(summary, "debug"),
             p90_text(summary, "small"),
@@ -362,7 +426,7 @@ int sweep(const CommandLine& line, const ReplayCommand& command) {
     if (command.is_array_task) {
         const auto place = array_place(values.size());
         if (!place.ok()) {
-            return complain(sreplay_table(), place.error(), kUsage);
+            return say(place.error(), kUsage);
         }
         values = {values[*place]};
     }
@@ -372,32 +436,39 @@ int sweep(const CommandLine& line, const ReplayCommand& command) {
     }
     const auto base = replay_of(*inputs, command, command.policies.front());
     if (!base.ok()) {
-        return complain(sreplay_table(), base.error(), kUsage);
+        return say(base.error(), kUsage);
     }
     std::vector<Replay> replays(values.size(), *base);
     for (std::size_t i = 0; i < values.size(); ++i) {
-        const Status status = apply_setting(replays[i].settings, command.sweep_key, values[i]);
+        Status status = apply_setting(replays[i].settings, command.sweep_key, values[i]);
+        if (status.ok()) {
+            status = check_merged(replays[i].settings, command, values[i]);
+        }
         if (!status.ok()) {
-            return complain(sreplay_table(), status.error(), kUsage);
+            return say(status.error(), kUsage);
         }
     }
     std::vector<std::vector<std::string>> rows(values.size());
     std::vector<Json> answers(values.size());
+    std::vector<SimRecord> outcomes(values.size());  // their notes only
     std::mutex mutex;  // JSON values share what is not made for threads
     {
         ReplayProgress progress(inputs->workload.jobs.size() * replays.size());
         sim::SummaryOptions options;
         options.wall_seconds = command.timing;
         for_all_cores(replays.size(), [&](std::size_t i) {
-            const SimRecord record =
-                simulate(replays[i], *inputs, inputs->workload, false, progress);
+            SimRecord record = simulate(replays[i], *inputs, inputs->workload, false, progress);
             rows[i] = sweep_row(values[i], sim::summarize(record));
             if (line.has("json")) {
                 const std::lock_guard<std::mutex> lock(mutex);
                 answers[i] =
                     with_wall_seconds(sim::summary_to_json(record, options), command.timing);
             }
+            outcomes[i].notes = std::move(record.notes);
         });
+    }
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        warn_of_outcome(outcomes[i], inputs->notes.size(), command.sweep_key + "=" + values[i]);
     }
     if (line.has("json")) {
         Json list = Json::array();
@@ -408,29 +479,32 @@ int sweep(const CommandLine& line, const ReplayCommand& command) {
         }
         Json json = Json::object();
         json.set("version", 1).set("setting", command.sweep_key).set("values", list);
-        return print_answer(json.pretty());
+        return print_text(json.pretty());
     }
     std::vector<TableColumn> columns = sweep_columns();
     columns.front().head = command.sweep_key;
-    return print_answer(
-        table_text(columns, rows, style_for_stdout(line.has("parsable2"), line.has("noheader"))));
+    return print_table(columns, std::move(rows),
+                       style_for_stdout(line.has("parsable2"), line.has("noheader")));
 }
 
 // --- snapshot --------------------------------------------------------------------------------
 
 int snapshot(const CommandLine& line, const ReplayCommand& command) {
     const std::string& file = command.files.front();
+    if (file == "-") {
+        return say("snapshot '-': the name of a file would be right", kUsage);
+    }
     if (const Status status = check_writable(file); !status.ok()) {
-        return complain(sreplay_table(), status.error(), kRefused);
+        return say(status.error(), kRefused);
     }
     CommandLine asked = line;  // -M is --clusters here
     asked.options["cluster"] = line.value("clusters");
     const auto answer = ask_controller(asked, "snapshot", Json::object());
     if (!answer.ok()) {
-        return complain_lines(answer.error(), kRefused);
+        return say(answer.error(), kRefused);
     }
     if (const Status status = write_file(file, answer->pretty()); !status.ok()) {
-        return complain(sreplay_table(), status.error(), kRefused);
+        return say(status.error(), kRefused);
     }
     std::size_t running = 0;
     const Json jobs = answer->at("jobs");
@@ -438,16 +512,16 @@ int snapshot(const CommandLine& line, const ReplayCommand& command) {
         running += jobs.at(i).at("state").as_text() == "pending" ? 0 : 1;
     }
     if (line.has("json")) {
-        return print_answer(Json::object()
-                                .set("version", 1)
-                                .set("file", file)
-                                .set("at", answer->at("at"))
-                                .set("pending", static_cast<std::int64_t>(jobs.size() - running))
-                                .set("running", static_cast<std::int64_t>(running))
-                                .pretty());
+        return print_text(Json::object()
+                              .set("version", 1)
+                              .set("file", file)
+                              .set("at", answer->at("at"))
+                              .set("pending", static_cast<std::int64_t>(jobs.size() - running))
+                              .set("running", static_cast<std::int64_t>(running))
+                              .pretty());
     }
-    return print_answer(file + ": " + std::to_string(jobs.size() - running) + " waiting and " +
-                        std::to_string(running) + " running jobs\n");
+    return print_text(file + ": " + std::to_string(jobs.size() - running) + " waiting and " +
+                      std::to_string(running) + " running jobs\n");
 }
 
 // --- check -----------------------------------------------------------------------------------
@@ -490,10 +564,10 @@ int list_rules(const CommandLine& line) {
                         .set("text", rows.back()[2]));
     }
     if (line.has("json")) {
-        return print_answer(Json::object().set("version", 1).set("rules", list).pretty());
+        return print_text(Json::object().set("version", 1).set("rules", list).pretty());
     }
-    return print_answer(table_text({{"RULE"}, {"LEFT_OUT_BY"}, {"TEXT"}}, rows,
-                                   style_for_stdout(line.has("parsable2"), line.has("noheader"))));
+    return print_table({{"RULE"}, {"LEFT_OUT_BY"}, {"TEXT"}}, std::move(rows),
+                       style_for_stdout(line.has("parsable2"), line.has("noheader")));
 }
 
 int check(const CommandLine& line, const ReplayCommand& command) {
@@ -521,12 +595,12 @@ int check(const CommandLine& line, const ReplayCommand& command) {
     if (line.has("json")) {
         Json json = Json::object();
         json.set("version", 1).set("holds", failed == 0).set("scenarios", list);
-        const int printed = print_answer(json.pretty());
+        const int printed = print_text(json.pretty());
         return printed != kDone ? printed : code;
     }
     if (line.has("parsable2")) {
-        const int printed = print_answer(table_text({{"SCENARIO"}, {"RESULT"}}, rows,
-                                                    style_for_stdout(true, line.has("noheader"))));
+        const int printed = print_table({{"SCENARIO"}, {"RESULT"}}, std::move(rows),
+                                        style_for_stdout(true, line.has("noheader")));
         return printed != kDone ? printed : code;
     }
     std::string answer;
@@ -535,7 +609,7 @@ int check(const CommandLine& line, const ReplayCommand& command) {
             continue;
         }
         if (!each.is_read) {
-            complain_lines(each.failures.front(), kRefused);
+            say(each.failures.front(), kRefused);
             continue;
         }
         answer += each.file + ": fails\n" + each.failures.front() + "\n";
@@ -545,36 +619,44 @@ int check(const CommandLine& line, const ReplayCommand& command) {
     }
     answer += std::to_string(all.size() - failed) + " of " + std::to_string(all.size()) +
               (all.size() == 1 ? " scenario holds\n" : " scenarios hold\n");
-    const int printed = print_answer(answer);
+    const int printed = print_text(answer);
     return printed != kDone ? printed : code;
+}
+
+int run_verb(const CommandLine& line, const ReplayCommand& command) {
+    switch (command.verb) {
+        case ReplayCommand::Verb::run:
+            return run_one(line, command);
+        case ReplayCommand::Verb::compare:
+            return compare(line, command);
+        case ReplayCommand::Verb::sweep:
+            return sweep(line, command);
+        case ReplayCommand::Verb::check:
+            return check(line, command);
+        case ReplayCommand::Verb::snapshot:
+            return snapshot(line, command);
+    }
+    return kUsage;
 }
 
 int run(int count, char** arguments) {
     const CommandTable& table = sreplay_table();
     const auto line = parse_command_line(table, count, arguments);
     if (!line.ok()) {
-        return complain(table, line.error(), kUsage);
+        return say(line.error(), kUsage);
     }
     if (const auto code = print_about(table, *line)) {
         return *code;
     }
     const auto command = replay_command(*line);
     if (!command.ok()) {
-        return complain(table, command.error() + "; sreplay --help lists what is", kUsage);
+        return say(command.error() + "; sreplay --help lists what is", kUsage);
     }
-    switch (command->verb) {
-        case ReplayCommand::Verb::run:
-            return run_one(*line, *command);
-        case ReplayCommand::Verb::compare:
-            return compare(*line, *command);
-        case ReplayCommand::Verb::sweep:
-            return sweep(*line, *command);
-        case ReplayCommand::Verb::check:
-            return check(*line, *command);
-        case ReplayCommand::Verb::snapshot:
-            return snapshot(*line, *command);
+    try {
+        return run_verb(*line, *command);
+    } catch (const std::exception& e) {  // its text may hold names
+        return say(std::string("internal fault: ") + e.what(), kRefused);
     }
-    return kUsage;
 }
 
 }  // namespace

@@ -44,10 +44,24 @@ std::string known_policies() {
     return joined({std::begin(kReplayPolicies), std::end(kReplayPolicies)}, ", ");
 }
 
+// Of "a,,b" and "a,".
+Status check_parts(const std::string& what, const std::string& list, char separator) {
+    std::size_t begin = 0;
+    for (bool more = true; more;) {
+        const std::size_t end = list.find(separator, begin);
+        more = end != std::string::npos;
+        if (trimmed(std::string_view(list).substr(begin, more ? end - begin : end)).empty()) {
+            return Error{what + " " + quoted(list) + ": a part of the list is empty"};
+        }
+        begin = end + 1;
+    }
+    return {};
+}
+
 // Options that mean something only to some of the verbs.
 Status check_options(const CommandLine& line, Verb verb, const char* word) {
-    static const std::set<std::string> common = {"help",      "usage",    "version", "json",
-                                                 "parsable2", "noheader", "clusters"};
+    static const std::set<std::string> common = {"help", "usage",     "version",
+                                                 "json", "parsable2", "noheader"};
     static const std::set<std::string> replay = {
         "jobs",   "from",   "cluster", "budgets", "policy",   "set",     "config", "until",
         "assume", "inject", "events",  "seed",    "snapshot", "without", "timing"};
@@ -57,6 +71,7 @@ Status check_options(const CommandLine& line, Verb verb, const char* word) {
         const bool fits =
             common.contains(name) || (is_replay && replay.contains(name)) ||
             ((name == "svg" || name == "html") && (verb == Verb::run || verb == Verb::compare)) ||
+            (name == "clusters" && verb == Verb::snapshot) ||
             (name == "trace" && verb == Verb::run) || (name == "array" && verb == Verb::sweep) ||
             ((name == "without" || name == "list-rules") && verb == Verb::check);
         if (!fits) {
@@ -67,6 +82,11 @@ Status check_options(const CommandLine& line, Verb verb, const char* word) {
 }
 
 Status read_policies(const CommandLine& line, ReplayCommand& command) {
+    if (line.has("policy")) {
+        if (const Status status = check_parts("policy", line.value("policy"), ','); !status.ok()) {
+            return status;
+        }
+    }
     command.policies = split_list(line.value("policy"));
     if (!line.has("policy")) {
         if (command.verb == Verb::compare) {
@@ -111,6 +131,17 @@ Status read_settings(const CommandLine& line, ReplayCommand& command) {
             !status.ok()) {
             return Error{"--set " + status.error()};
         }
+        const std::string& name = command.settings.back().first;
+        const bool again =
+            std::count_if(command.settings.begin(), command.settings.end(), [&](const auto& each) {
+                return equal_ignoring_case(each.first, name);
+            }) > 1;
+        if (again && !equal_ignoring_case(name, "Contract")) {
+            return Error{"--set " + name + " is there twice"};
+        }
+        if (command.verb == Verb::sweep && equal_ignoring_case(name, command.sweep_key)) {
+            return Error{"--set " + name + " is what the sweep changes"};
+        }
     }
     return {};
 }
@@ -128,7 +159,13 @@ Status read_sweep(const std::vector<std::string>& words, ReplayCommand& command)
     }
     command.sweep_key = words.front().substr(0, equals);
     const std::string values = words.front().substr(equals + 1);
-    command.sweep_values = split_list(values, values.find(';') == std::string::npos ? ',' : ';');
+    const char separator = values.find(';') == std::string::npos ? ',' : ';';
+    if (!trimmed(values).empty()) {
+        if (const Status status = check_parts("sweep", values, separator); !status.ok()) {
+            return status;
+        }
+    }
+    command.sweep_values = split_list(values, separator);
     if (command.sweep_values.empty()) {
         return form;
     }
@@ -215,6 +252,12 @@ Result<ReplayCommand> replay_command(const CommandLine& line) {
     const std::vector<std::string> words(line.words.begin() + 1, line.words.end());
     if (const Status status = check_options(line, command.verb, found->word); !status.ok()) {
         return status.failure();
+    }
+    if (line.has("without")) {
+        if (const Status status = check_parts("--without", line.value("without"), ',');
+            !status.ok()) {
+            return status.failure();
+        }
     }
     for (const std::string& name : split_list(line.value("without"))) {
         const sim::RuleSwitch* const rule = sim::find_rule_switch(name);
@@ -305,6 +348,98 @@ Result<ReplayCommand> replay_command(const CommandLine& line) {
         return Error{"--cluster is not for --snapshot, which has its own"};
     }
     return command;
+}
+
+Status check_merged(const Settings& settings, const ReplayCommand& command,
+                    const std::string& swept) {
+    // How the command line says a key; empty if it does not.
+    const auto said = [&](const char* key) -> std::string {
+        if (!swept.empty() && equal_ignoring_case(command.sweep_key, key)) {
+            return "sweep " + std::string(key) + "=" + swept;
+        }
+        for (const auto& set : command.settings) {
+            if (equal_ignoring_case(set.first, key)) {
+                return "--set " + std::string(key) + "=" + set.second;
+            }
+        }
+        return {};
+    };
+    const std::int64_t cap = settings.max_min_runtime_seconds;
+    const std::string cap_said = said("MaxMinRuntime");
+    const auto check = [&](const char* key, std::int64_t seconds, bool written,
+                           const std::string& value) -> Status {
+        const std::string key_said = said(key);
+        if (seconds <= cap || (key_said.empty() && !written)) {
+            return {};
+        }
+        if (key_said.empty() && !cap_said.empty()) {
+            return Error{cap_said + ": expected at least " + key + ", which is " + value + " here"};
+        }
+        return Error{(key_said.empty() ? "--config: " + std::string(key) + "=" + value : key_said) +
+                     ": expected at most MaxMinRuntime, which is " +
+                     setting_value(settings, "MaxMinRuntime") + " here"};
+    };
+    const Settings plain;
+    Status status = check("DefaultMinRuntime", settings.default_min_runtime_seconds.value_or(0),
+                          settings.default_min_runtime_seconds.has_value(),
+                          setting_value(settings, "DefaultMinRuntime"));
+    if (status.ok()) {
+        status =
+            check("DefaultMinRuntimeInteractive", settings.default_min_runtime_interactive_seconds,
+                  settings.default_min_runtime_interactive_seconds !=
+                      plain.default_min_runtime_interactive_seconds,
+                  setting_value(settings, "DefaultMinRuntimeInteractive"));
+    }
+    for (const NamedContract& contract : settings.contracts) {
+        if (status.ok()) {
+            status = check("Contract", contract.min_runtime_seconds.value_or(0), true,
+                           quoted(contract.name));
+        }
+    }
+    return status;
+}
+
+std::vector<std::string> settings_without_effect(const ReplayCommand& command) {
+    // What only slurmctld and its neighbours do.
+    static constexpr std::string_view kOfTheCluster[] = {
+        "RequeueIsResumable", "Partitions",   "Contract",          "RankInterval",  "RepairProgram",
+        "RepairTimeout",      "MaxRepairing", "MaxDrainFraction",  "NotifyProgram", "DryRun",
+        "ServicePort",        "DatabasePath", "DryRunPriorityType"};
+    // What the simulated cluster reads under each policy.
+    static constexpr std::string_view kOfAll[] = {
+        "MaxMinRuntime",     "DefaultMinRuntime",  "DefaultMinRuntimeInteractive",
+        "RefundNodeFailure", "RefundMax",          "ExpressGPUs",
+        "ExpressNodes",      "ExpressMinRuntime",  "LookbackWindow",
+        "WindowShape",       "EntitlementHistory", "Commitments"};
+    const auto has = [](const auto& list, std::string_view name) {
+        return std::any_of(std::begin(list), std::end(list),
+                           [&](std::string_view each) { return equal_ignoring_case(each, name); });
+    };
+    std::vector<std::string> names;
+    for (const auto& set : command.settings) {
+        names.push_back(set.first);
+    }
+    if (!command.sweep_key.empty()) {
+        names.push_back(command.sweep_key);
+    }
+    std::vector<std::string> warnings;
+    for (const std::string& name : names) {
+        const bool is_read =
+            !has(kOfTheCluster, name) &&
+            (has(kOfAll, name) ||
+             std::any_of(command.policies.begin(), command.policies.end(),
+                         [&](const std::string& policy) {
+                             return policy == "budget" || policy == "article" ||
+                                    (policy == "slots" && equal_ignoring_case(name, "GraceTime"));
+                         }));
+        if (!is_read) {
+            warnings.push_back("warning: " + name + " changes nothing: " +
+                               (has(kOfTheCluster, name)
+                                    ? "the simulation does not read it"
+                                    : joined(command.policies, ", ") + " does not read it"));
+        }
+    }
+    return warnings;
 }
 
 }  // namespace tranche

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/result.hpp"
+#include "common/config/settings.hpp"
 #include "sim/rule_switches.hpp"
 #include "sim/workload_file.hpp"
 #include "tools/command_line.hpp"
@@ -42,5 +43,13 @@ struct ReplayCommand {
 
 // The Error is a mistake in the command line.
 Result<ReplayCommand> replay_command(const CommandLine& line);
+
+// Whether settings fit each other once all are merged; `swept` is the value of sweep's key, if any.
+// The Error names the option that does not fit.
+Status check_merged(const Settings& settings, const ReplayCommand& command,
+                    const std::string& swept = {});
+
+// Warnings of settings that no policy of the command reads.
+std::vector<std::string> settings_without_effect(const ReplayCommand& command);
 
 }  // namespace tranche

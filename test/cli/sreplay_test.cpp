@@ -257,6 +257,21 @@ TEST_F(Sreplay, mistakes_in_the_command_line_are_usage) {
         {"run --jobs=jobs.csv --cluster=2x8 --array", "--array is not for run"},
         {"run --jobs=jobs.csv --cluster=2x8 --without=luck", "rule 'luck' is not known; known"},
         {"compare --jobs=jobs.csv --cluster=2x8 --trace=t", "--trace is not for compare"},
+        {"compare --jobs=jobs.csv --cluster=2x8 --policy=budget,,fifo", "a part of the list is"},
+        {"run --jobs=jobs.csv --cluster=2x8 -M lab", "--clusters is not for run"},
+        {"run --jobs=jobs.csv --cluster=2x8 --set=GraceTime=1 --set=gracetime=2",
+         "--set gracetime is there twice"},
+        {"run --jobs=jobs.csv --cluster=2x8 --svg=-", "--svg '-': standard output has the answer"},
+        {"run --jobs=jobs.csv --cluster=2x8 --svg=./jobs.csv", "is the same file as --jobs"},
+        {"run --jobs=jobs.csv --cluster=2x8 --svg=new --html=./new", "is the same file as --html"},
+        {"run --jobs=jobs.csv --cluster=2x8 --set=MaxMinRuntime=1h --set=DefaultMinRuntime=2h",
+         "--set DefaultMinRuntime=2h: expected at most MaxMinRuntime"},
+        {"sweep MaxMinRuntime=8h,1h --jobs=jobs.csv --cluster=2x8 --set=DefaultMinRuntime=2h",
+         "DefaultMinRuntime=2h: expected at most MaxMinRuntime, which is "},
+        {"sweep GraceTime=1,2 --jobs=jobs.csv --cluster=2x8 --set=GraceTime=3",
+         "--set GraceTime is what the sweep changes"},
+        {"sweep GraceTime=1,,2 --jobs=jobs.csv --cluster=2x8", "a part of the list is empty"},
+        {"snapshot -", "snapshot '-'"},
         {"check", "check wants the files of scenarios"},
         {"sweep --jobs=jobs.csv --cluster=2x8", "sweep wants one KEY="},
         {"sweep GraceTime=1,1 --jobs=jobs.csv --cluster=2x8", "is there twice"},
@@ -292,6 +307,94 @@ TEST_F(Sreplay, jobs_that_submission_would_refuse_are_warned_of) {
     EXPECT_NE(answer.err.find("jobs are refused: a minimum runtime above MaxMinRuntime, 20 min"),
               std::string::npos)
         << answer.err;
+}
+
+TEST_F(Sreplay, links_to_files_are_followed_and_stay) {
+    write("target.svg", "old");
+    fs::create_symlink("target.svg", folder / "link.svg");
+    fs::create_symlink("new.html", folder / "link.html");
+    ASSERT_EQ(run("--svg=link.svg --html=link.html").code, 0);
+    EXPECT_TRUE(fs::is_symlink(folder / "link.svg"));
+    EXPECT_TRUE(fs::is_symlink(folder / "link.html"));
+    EXPECT_TRUE(read_all(folder / "target.svg").starts_with("<"));
+    EXPECT_FALSE(fs::is_symlink(folder / "new.html"));
+    EXPECT_GT(fs::file_size(folder / "new.html"), 1000U);
+    fs::create_symlink("jobs.csv", folder / "link.csv");
+    const std::string jobs = read_all(folder / "jobs.csv");
+    EXPECT_EQ(run("--svg=link.csv").code, 2);
+    EXPECT_EQ(run("--svg=/dev/stdout >answer.txt").code, 2);
+    EXPECT_EQ(read_all(folder / "jobs.csv"), jobs);
+    const Answer piped = run("--svg=/dev/stdout | cat");
+    EXPECT_TRUE(piped.out.starts_with("<")) << piped.out.substr(0, 80);
+    EXPECT_NE(piped.out.find("300 jobs"), std::string::npos);
+}
+
+TEST_F(Sreplay, names_cannot_act_on_the_terminal) {
+    const std::string name = "e\x1b[31m\xc2\x9bx\xe2\x80\xae\xff";
+    write("names.csv", "submit,account,gpus,runtime,min_runtime\n0," + name + ",1,10,10\n");
+    write("names.json",
+          "{\"cluster\": {\"nodes\": [{\"name\": \"n\", \"gpus\": 8}]}, \"until\": 9, "
+          "\"budgets\": [{\"name\": \"A\"}], \"jobs\": [{\"id\": \"j\xe2\x80\xae\", \"budget\": "
+          "\"A\", \"gpus\": 1, \"runtime\": 5}], \"expect\": [{\"job\": \"j\xe2\x80\xae\", "
+          "\"runs\": 7}]}");
+    for (const Answer& answer :
+         {sreplay("run --jobs=names.csv --cluster=1x8 --budgets=budgets.json"),
+          sreplay("run --jobs=names.csv --cluster=1x8 --budgets=budgets.json --json"),
+          sreplay("check names.json"),
+          sreplay("check $(printf 'no\\302\\233\\342\\200\\256.json')"),
+          sreplay("run --jobs=jobs.csv --cluster=1x8 --policy=$(printf '\\302\\233')")}) {
+        for (const std::string& text : {answer.out, answer.err}) {
+            for (const char* bad : {"\x1b", "\xc2\x9b", "\xe2\x80\xae", "\xff"}) {
+                EXPECT_EQ(text.find(bad), std::string::npos) << text;
+            }
+        }
+    }
+    EXPECT_NE(sreplay("check names.json").out.find("j\\u202e"), std::string::npos);
+}
+
+TEST_F(Sreplay, a_full_device_is_named) {
+    const Answer answer = run("--json >/dev/full");
+    EXPECT_EQ(answer.code, 1);
+    EXPECT_EQ(answer.err, "sreplay: standard output: No space left on device\n");
+}
+
+TEST_F(Sreplay, what_changes_nothing_is_warned_of) {
+    EXPECT_NE(run("--policy=fifo --set=RaisedShare=2")
+                  .err.find("warning: RaisedShare changes nothing: fifo does not read it"),
+              std::string::npos);
+    EXPECT_NE(run("--set=ServicePort=7000").err.find("the simulation does not read it"),
+              std::string::npos);
+    EXPECT_EQ(run("--set=RaisedShare=2").err, "");
+}
+
+TEST_F(Sreplay, a_replay_whose_jobs_are_all_refused_delivers_nothing) {
+    write("long.csv", "submit,account,gpus,runtime,min_runtime\n0,a,1,10,3600\n5,b,1,10,3600\n");
+    const Answer answer = run("--jobs=long.csv --set=MaxMinRuntime=20m");
+    EXPECT_EQ(answer.code, 0);
+    EXPECT_NE(answer.err.find("no job is accepted"), std::string::npos) << answer.err;
+    EXPECT_NE(answer.out.find("delivered            -  nothing was owed"), std::string::npos)
+        << answer.out;
+    EXPECT_EQ(answer.out.find("warning"), std::string::npos) << "said once";
+    write("defaulted.csv", "submit,account,gpus,runtime,interactive\n0,a,1,10,1\n5,b,1,10,0\n");
+    EXPECT_NE(run("--jobs=defaulted.csv --set=MaxMinRuntime=20m").err.find("1 job was refused"),
+              std::string::npos);
+}
+
+TEST_F(Sreplay, an_event_after_the_last_job_does_not_stretch_the_replay) {
+    write("one.csv", "submit,account,gpus,runtime,min_runtime\n0,a,1,600,600\n");
+    write("late.json", "[{\"at\": 900000, \"do\": \"drain\", \"node\": \"n1\"}]");
+    const Answer plain = run("--jobs=one.csv --json");
+    const Answer late = run("--jobs=one.csv --json --events=late.json");
+    const auto json = parse_json(late.out, "answer");
+    ASSERT_TRUE(json.ok()) << late.err;
+    EXPECT_EQ(json->at("simulated_seconds").as_integer(), 600);
+    EXPECT_NE(late.err.find("1 event never happened, since the replay was over before: drain at "
+                            "900000"),
+              std::string::npos)
+        << late.err;
+    EXPECT_EQ(plain.err, "");
+    const Answer cut = run("--jobs=one.csv --until=300");
+    EXPECT_NE(cut.err.find("warning: 1 job did not finish"), std::string::npos) << cut.err;
 }
 
 TEST_F(Sreplay, until_leaves_out_what_comes_later) {
