@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "common/base/quoted.hpp"
@@ -20,6 +21,7 @@ namespace {
 
 constexpr int kGzipOnly = 16 + MAX_WBITS;
 constexpr std::size_t kPiece = std::size_t{1} << 20U;
+constexpr std::size_t kLookedAt = 65536;  // bytes, for whether it is a text
 
 bool is_gzip(std::string_view text) {
     return text.starts_with("\x1f\x8b");
@@ -59,7 +61,7 @@ Result<std::string> unpacked(std::string_view packed, const std::string& shown,
         stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data() + at));
         stream.avail_in = static_cast<uInt>(given);
         if (text.size() - size < kPiece) {
-            text.resize(std::max(size + kPiece, text.size() * 2));
+            text.resize(std::max(size + kPiece, std::min(text.size() * 2, longest + kPiece)));
         }
         const std::size_t room = std::min(text.size() - size, std::size_t{1} << 30U);
         stream.next_out = reinterpret_cast<Bytef*>(text.data() + size);
@@ -67,6 +69,9 @@ Result<std::string> unpacked(std::string_view packed, const std::string& shown,
         const int code = inflate(&stream, Z_NO_FLUSH);
         const std::size_t taken = given - stream.avail_in, made = room - stream.avail_out;
         at += taken;
+        if (size == 0 && looks_binary({text.data(), std::min(made, kLookedAt)})) {
+            return Error{shown + ", unpacked, is not a text: it has control characters"};
+        }
         size += made;
         is_over = code == Z_STREAM_END;
         if (size > longest) {
@@ -123,6 +128,15 @@ InputFile::~InputFile() {
 }
 
 Result<InputFile> InputFile::open(const std::string& name, std::size_t longest) {
+    try {
+        return open_whole(name, longest);
+    } catch (const std::bad_alloc&) {
+        return Error{(name == "-" ? std::string("standard input") : "file " + quoted(name)) +
+                     " does not fit into memory; a part of it would be right"};
+    }
+}
+
+Result<InputFile> InputFile::open_whole(const std::string& name, std::size_t longest) {
     const std::string shown = name == "-" ? "standard input" : "file " + quoted(name);
     InputFile file;
     bool read_whole = name == "-";
@@ -149,7 +163,7 @@ Result<InputFile> InputFile::open(const std::string& name, std::size_t longest) 
         }
     }
     if (read_whole) {
-        auto text = read_text_file(name, longest);
+        auto text = read_text_file(name, std::min(longest, kLongestInMemory));
         if (!text.ok()) {
             return text.failure();
         }
@@ -158,7 +172,7 @@ Result<InputFile> InputFile::open(const std::string& name, std::size_t longest) 
     if (!is_gzip(file.text())) {
         return file;
     }
-    auto text = unpacked(file.text(), shown, longest);
+    auto text = unpacked(file.text(), shown, std::min(longest, kLongestInMemory));
     if (!text.ok()) {
         return text.failure();
     }

@@ -10,11 +10,13 @@
 
 namespace tranche {
 
-inline constexpr std::size_t kLongestInput = std::size_t{8} << 30U;  // bytes, unpacked
+inline constexpr std::size_t kLongestInput = std::size_t{8} << 30U;     // bytes, of a plain file
+inline constexpr std::size_t kLongestInMemory = std::size_t{2} << 30U;  // bytes, piped or unpacked
 
 class InputFile {
   public:
-    // "-" is standard input; pipes are read whole.
+    // "-" is standard input; pipes are read whole, and packed files unpacked, up to
+    // kLongestInMemory.
     static Result<InputFile> open(const std::string& name, std::size_t longest = kLongestInput);
 
     InputFile(InputFile&& other) noexcept;
@@ -28,6 +30,7 @@ class InputFile {
 
   private:
     InputFile() = default;
+    static Result<InputFile> open_whole(const std::string& name, std::size_t longest);
 
     const char* mapped_ = nullptr;
     std::size_t mapped_size_ = 0;

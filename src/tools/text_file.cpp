@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -31,6 +32,13 @@ class OpenFile {
 };
 
 }  // namespace
+
+bool looks_binary(std::string_view beginning) noexcept {
+    return std::any_of(beginning.begin(), beginning.end(), [](char c) {
+        const auto byte = static_cast<unsigned char>(c);
+        return (byte < 0x20 && std::strchr("\t\n\v\f\r\x1b", byte) == nullptr) || byte == 0;
+    });
+}
 
 Result<std::string> read_text_file(const std::string& name, std::size_t longest) {
     const std::string shown = name == "-" ? "standard input" : "file " + quoted(name);
@@ -61,6 +69,10 @@ Result<std::string> read_text_file(const std::string& name, std::size_t longest)
         if (text.size() + static_cast<std::size_t>(got) > longest) {
             return Error{shown + " is longer than the " + std::to_string(longest >> 20) +
                          " MiB that are read"};
+        }
+        const std::string_view block(buffer, static_cast<std::size_t>(got));
+        if (text.empty() && !block.starts_with("\x1f\x8b") && looks_binary(block)) {
+            return Error{shown + " is not a text: it has control characters"};
         }
         text.append(buffer, static_cast<std::size_t>(got));
     }

@@ -293,7 +293,15 @@ TEST(TextFile, what_is_no_file_of_reasonable_length_is_refused_in_one_line) {
     EXPECT_EQ(read_text_file("/dev/null").value(), "");
     EXPECT_EQ(read_text_file("/").error(), "file '/' cannot be read: it is a directory");
     EXPECT_EQ(read_text_file("/dev/zero").error(),
-              "file '/dev/zero' is longer than the 64 MiB that are read");
+              "file '/dev/zero' is not a text: it has control characters");
+    const std::string name =
+        testing::TempDir() + "/tranche-long-" + std::to_string(getpid()) + ".txt";
+    std::ofstream(name) << std::string((std::size_t{1} << 20U) + 1, 'x');
+    EXPECT_NE(read_text_file(name, std::size_t{1} << 20U)
+                  .error()
+                  .find("is longer than the 1 MiB that are read"),
+              std::string::npos);
+    std::remove(name.c_str());
     EXPECT_EQ(read_text_file("/no/such/file").error(),
               "file '/no/such/file' cannot be read: No such file or directory");
 }

@@ -336,6 +336,8 @@ TEST(InputFile, damaged_and_missing_files_are_one_clear_error) {
     EXPECT_NE(error_of(name).find("cannot be unpacked"), std::string::npos);
     const auto short_file = InputFile::open(test_file("philly-4-days.csv.gz"), 1000);
     EXPECT_FALSE(short_file.ok());
+    EXPECT_NE(error_of("/dev/zero").find("is not a text: it has control characters"),
+              std::string::npos);
     std::remove(name.c_str());
 }
 
