@@ -130,6 +130,24 @@ std::vector<ColumnWord> words_of(const Fields& heads) {
     return {std::begin(kOwn), std::end(kOwn)};
 }
 
+// What a heading without commas was meant to be; empty: nothing that is known.
+std::string cause_of_one_column(std::string_view heading) {
+    if (heading.find(',') != std::string_view::npos) {
+        return {};
+    }
+    if (is_sacct_table(heading)) {
+        return std::string(kSacctWithoutP);
+    }
+    for (const char separator : {';', '\t', '|'}) {
+        if (heading.find(separator) != std::string_view::npos) {
+            return "the columns are separated by " +
+                   (separator == '\t' ? std::string("tabs") : quoted(std::string(1, separator))) +
+                   "; ',' would be right";
+        }
+    }
+    return {};
+}
+
 std::optional<bool> parse_yes(std::string_view text) {
     for (const char* yes : {"1", "yes", "true"}) {
         if (equal_ignoring_case(text, yes)) {
@@ -187,6 +205,10 @@ class CsvReader {
             out_.mistakes.add(number, "a double quote is opened and not closed");
             return false;
         }
+        if (const std::string cause = cause_of_one_column(line); !cause.empty()) {
+            out_.mistakes.add(number, cause);
+            return false;
+        }
         const std::vector<ColumnWord> words = words_of(fields_);
         for (std::size_t i = 0; i < fields_.size(); ++i) {
             const std::string_view head = trimmed(fields_.at(i));
@@ -238,6 +260,7 @@ class CsvReader {
         gpus_of_a_worker_ = 0;
         workers_ = 1;
         may_have_fewer_nodes_ = false;
+        has_part_ = false;
         is_good_ = true;
         for (std::size_t i = 0; i < columns_.size(); ++i) {
             if (const std::string_view text = trimmed(fields_.at(i)); !text.empty()) {
@@ -249,12 +272,13 @@ class CsvReader {
         }
         if (gpus_of_a_worker_ > 0) {
             job.gpus = static_cast<std::int64_t>(std::ceil(gpus_of_a_worker_)) * workers_;
-            out_.counts.part_gpus += std::ceil(gpus_of_a_worker_) != gpus_of_a_worker_ ? 1U : 0U;
+            has_part_ = std::ceil(gpus_of_a_worker_) != gpus_of_a_worker_;
         }
         if (may_have_fewer_nodes_) {
             job.nodes = std::min(job.nodes, job.gpus);
         }
         if (is_good_) {
+            out_.counts.part_gpus += has_part_ ? 1U : 0U;
             out_.add(std::move(job), origin);
         }
     }
@@ -279,7 +303,7 @@ class CsvReader {
                 origin.say(Said::user);
                 break;
             case Column::gpus:
-                job.gpus = number(i, text, 0, kMostGpus);
+                job.gpus = gpus(i, text);
                 break;
             case Column::gpus_of_a_worker: {
                 const char* const end = text.data() + text.size();
@@ -403,6 +427,19 @@ class CsvReader {
         }
         return value.value_or(0);
     }
+    // A part of a GPU is a whole one.
+    std::int64_t gpus(std::size_t i, std::string_view text) {
+        double amount = 0;
+        const char* const end = text.data() + text.size();
+        const auto read = std::from_chars(text.data(), end, amount);
+        if (read.ec != std::errc() || read.ptr != end || !(amount >= 0) ||
+            amount > static_cast<double>(kMostGpus)) {
+            wrong(i, text, "a number from 0 to " + std::to_string(kMostGpus));
+            return 0;
+        }
+        has_part_ = std::ceil(amount) != amount;
+        return static_cast<std::int64_t>(std::ceil(amount));
+    }
     std::int64_t seconds(std::size_t i, std::string_view text) {
         const auto value = parse_seconds(text);
         if (!value || *value < 0 || *value > kLongestTimeSpanSeconds) {
@@ -425,7 +462,7 @@ class CsvReader {
     std::vector<std::string> heads_;
     double gpus_of_a_worker_ = 0;
     std::int64_t workers_ = 1;
-    bool may_have_fewer_nodes_ = false, is_good_ = true;
+    bool may_have_fewer_nodes_ = false, has_part_ = false, is_good_ = true;
 };
 
 }  // namespace

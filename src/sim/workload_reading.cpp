@@ -127,6 +127,22 @@ void Gathering::wrong(std::size_t line, std::string_view column, std::string_vie
                            " would be right");
 }
 
+bool is_sacct_table(std::string_view heading) {
+    heading = trimmed(heading);
+    if (heading.find('|') != std::string_view::npos ||
+        heading.find(',') != std::string_view::npos) {
+        return false;
+    }
+    while (!heading.empty()) {
+        const std::size_t stop = std::min(heading.find_first_of(" \t"), heading.size());
+        if (equal_ignoring_case(heading.substr(0, stop), "JobID")) {
+            return true;
+        }
+        heading = trimmed(heading.substr(stop));
+    }
+    return false;
+}
+
 void Gathering::expect(std::size_t jobs) {
     read.jobs.reserve(std::min(jobs, kMostJobs));
     read.origins.reserve(std::min(jobs, kMostJobs));
@@ -157,6 +173,12 @@ void Gathering::add(WorkloadJob&& job, JobOrigin origin) {
     }
     // Slurm counts whole seconds: a job of less than one is there all the same.
     job.runtime_seconds = std::max<std::int64_t>(job.runtime_seconds, 1);
+    // It is a log of what was: the job ended later than its limit, and the replay must not end it
+    // before.
+    if (job.time_limit_seconds < job.runtime_seconds) {
+        job.time_limit_seconds = job.runtime_seconds;
+        ++counts.raised_limits;
+    }
     job.resumable = job.resumable && !job.interactive;
     read.says_contracts = read.says_contracts || job.min_runtime_seconds.has_value();
     read.jobs.push_back(std::move(job));
@@ -189,7 +211,7 @@ Result<ReadWorkload> Gathering::finish() {
         const std::size_t left = counts.no_gpus + counts.never_ran;
         mistakes.add(0, left == 0 ? std::string("there is no job in it")
                                   : "no job is left: " + std::to_string(counts.no_gpus) +
-                                        " have no GPUs, " + std::to_string(counts.never_ran) +
+                                        " without GPUs, " + std::to_string(counts.never_ran) +
                                         " never ran");
     }
     if (!mistakes.none()) {
@@ -249,6 +271,9 @@ Result<ReadWorkload> Gathering::finish() {
          " jobs that never ran, or for an unknown time, are left out");
     note(counts.part_gpus, " job asks for a part of a GPU and gets a whole one",
          " jobs ask for a part of a GPU and get a whole one");
+    note(counts.raised_limits,
+         " job ran longer than its time limit, which is raised to its runtime",
+         " jobs ran longer than their time limits, which are raised to their runtimes");
     note(counts.still_running, " job still runs and counts as done",
          " jobs still run and count as done");
     return std::move(read);

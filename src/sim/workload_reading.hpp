@@ -54,9 +54,15 @@ std::optional<std::int64_t> parse_whole(std::string_view text) noexcept;
 // Seconds or any of Slurm's time spans; nullopt: none of these. May be negative.
 std::optional<std::int64_t> parse_seconds(std::string_view text) noexcept;
 
+// Whether a heading is that of a table of `sacct` with blanks between the columns, and what to say.
+bool is_sacct_table(std::string_view heading);
+inline constexpr std::string_view kSacctWithoutP =
+    "this is a table as sacct prints it without -P; sacct -P, with '|' between the columns, would "
+    "be right";
+
 // Counts for the notes.
 struct Counts {
-    std::size_t no_gpus = 0, never_ran = 0, part_gpus = 0, still_running = 0;
+    std::size_t no_gpus = 0, never_ran = 0, part_gpus = 0, still_running = 0, raised_limits = 0;
     bool too_many = false;
 };
 

@@ -57,13 +57,20 @@ class SacctReader {
             }
             fields_.cut(line, '|', false);
             // `sacct -p` ends each line with one more '|'.
-            if (fields_.size() != head_count_ &&
-                !(fields_.size() == head_count_ + 1 && fields_.at(head_count_).empty())) {
-                out_.mistakes.add(lines_.number(), "has " + std::to_string(fields_.size()) +
-                                                       " fields; the heading has " +
-                                                       std::to_string(head_count_));
+            const bool fits = fields_.size() == head_count_ || (fields_.size() == head_count_ + 1 &&
+                                                                fields_.at(head_count_).empty());
+            const bool is_long = fields_.size() > head_count_ && there(kJobName);
+            if (!fits && !(is_long && name_is_last())) {
+                out_.mistakes.add(
+                    lines_.number(),
+                    "has " + std::to_string(fields_.size()) + " fields; the heading has " +
+                        std::to_string(head_count_) +
+                        (is_long ? "; where a JobName has a '|' in it, JobName as the last column "
+                                   "of sacct -o would be right"
+                                 : ""));
                 continue;
             }
+            rest_ = fits ? std::string_view() : rest_from(line, head_count_ - 1);
             read_row();
         }
         for (std::size_t i = 0; i < jobs_.size(); ++i) {
@@ -74,6 +81,16 @@ class SacctReader {
                 std::to_string(merged_) + (merged_ == 1 ? " row" : " rows") +
                 " of jobs that were restarted count as more runtime of the same job");
         }
+        const auto note = [&](std::size_t count, const char* one, const char* many) {
+            if (count != 0) {
+                out_.read.notes.push_back(std::to_string(count) + (count == 1 ? one : many));
+            }
+        };
+        note(several_types_, " job had GPUs of several types and may get any",
+             " jobs had GPUs of several types and may get any");
+        note(recycled_,
+             " job has the JobID of another account's or user's job and is told from it by '#'",
+             " jobs have the JobID of another account's or user's job and are told from it by '#'");
         return out_.finish();
     }
 
@@ -86,10 +103,15 @@ class SacctReader {
                 return false;
             }
         } while (trimmed(line).empty());
+        if (is_sacct_table(line)) {
+            out_.mistakes.add(lines_.number(), std::string(kSacctWithoutP));
+            return false;
+        }
         fields_.cut(line, '|', false);
         head_count_ = fields_.size();
         if (head_count_ > 1 && fields_.at(head_count_ - 1).empty()) {
             --head_count_;
+            ends_with_bar_ = true;
         }
         for (std::size_t field = 0; field < kFieldCount; ++field) {
             where_[field] = kNotThere;
@@ -119,6 +141,16 @@ class SacctReader {
     }
 
     bool there(Field field) const { return where_[field] != kNotThere; }
+    bool name_is_last() const { return where_[kJobName] == head_count_ - 1; }
+    // What a name with '|' in it is cut into, in one piece.
+    std::string_view rest_from(std::string_view line, std::size_t field) const {
+        std::string_view rest =
+            line.substr(static_cast<std::size_t>(fields_.at(field).data() - line.data()));
+        if (ends_with_bar_ && rest.ends_with('|')) {
+            rest.remove_suffix(1);
+        }
+        return trimmed(rest);
+    }
     std::string_view text(Field field) const {
         return there(field) ? trimmed(fields_.at(where_[field])) : std::string_view();
     }
@@ -140,7 +172,7 @@ class SacctReader {
         if (const std::size_t mark = id.find_first_of("_+"); mark != std::string_view::npos) {
             (id[mark] == '_' ? job.array : job.parent) = id.substr(0, mark);
         }
-        job.name = text(kJobName);
+        job.name = rest_.empty() ? text(kJobName) : rest_;
         job.account = text(kAccount);
         job.user = text(kUser);
         if (!job.account.empty()) {
@@ -187,12 +219,13 @@ class SacctReader {
             std::int64_t total = 0, typed = 0;
             std::string type;
             bool several_types = false;
+            has_several_types_ = false;
             for (const RequestedGpus& each : parse_gpu_request(as_request(text(field)))) {
                 if (each.type.empty()) {
                     total += each.count;
                 } else {
                     typed += each.count;
-                    several_types = !type.empty();
+                    several_types = several_types || (!type.empty() && type != each.type);
                     type = each.type;
                 }
             }
@@ -202,6 +235,7 @@ class SacctReader {
                 wrong(field, "at most " + std::to_string(kMostGpus) + " GPUs");
             }
             if (job.gpus > 0) {
+                has_several_types_ = several_types;
                 return;
             }
         }
@@ -270,11 +304,35 @@ class SacctReader {
         }
     }
 
-    // Rows of one id are runs of one job: -D prints them all.
+    // The id of this job: a second job of a recycled id gets one of its own.
+    void tell_apart(WorkloadJob& job) {
+        const auto is_of_another = [&](const std::string& id) {
+            const auto it = index_.find(id);
+            return it != index_.end() &&
+                   (jobs_[it->second].account != job.account || jobs_[it->second].user != job.user);
+        };
+        std::string id = job.id;
+        std::size_t number = 1;
+        while (is_of_another(id)) {
+            id = job.id + "#" + std::to_string(++number);
+        }
+        if (number == 1) {
+            return;
+        }
+        recycled_ += index_.contains(id) ? 0U : 1U;
+        for (std::string* text : {&job.array, &job.parent}) {
+            *text += text->empty() ? "" : "#" + std::to_string(number);
+        }
+        job.id = std::move(id);
+    }
+
+    // Rows of one id, account and user are runs of one job: -D prints them all.
     void merge(WorkloadJob&& job, JobOrigin origin, bool still_runs) {
         out_.counts.still_running += still_runs ? 1 : 0;
+        tell_apart(job);
         const auto [it, is_new] = index_.emplace(job.id, jobs_.size());
         if (is_new) {
+            several_types_ += has_several_types_ && job.runtime_seconds >= 0 ? 1U : 0U;
             jobs_.push_back(std::move(job));
             origins_.push_back(origin);
             return;
@@ -304,8 +362,9 @@ class SacctReader {
     Fields fields_;
     Gathering& out_;
     std::size_t where_[kFieldCount] = {};
-    std::size_t head_count_ = 0, merged_ = 0;
-    bool is_good_ = true;
+    std::size_t head_count_ = 0, merged_ = 0, several_types_ = 0, recycled_ = 0;
+    std::string_view rest_;  // of a name with '|' in it
+    bool is_good_ = true, has_several_types_ = false, ends_with_bar_ = false;
     std::vector<WorkloadJob> jobs_;
     std::vector<JobOrigin> origins_;
     std::unordered_map<std::string, std::size_t> index_;

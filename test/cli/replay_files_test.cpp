@@ -46,6 +46,10 @@ Budget budget_of(const std::string& name) {
     return budget;
 }
 
+bool has_note(const ReadWorkload& read, const std::string& note) {
+    return std::find(read.notes.begin(), read.notes.end(), note) != read.notes.end();
+}
+
 ReadWorkload read_slice(const std::string& name) {
     const auto file = InputFile::open(test_file(name));
     EXPECT_TRUE(file.ok());
@@ -162,7 +166,7 @@ TEST(WorkloadCsv, each_mistake_is_told_with_its_line_and_what_would_be_right) {
         {head + "0,1,-5\n", "f:2: runtime '-5'"},
         {head + "0,1,nan\n", "f:2: runtime 'nan'"},
         {head + "0,1,99999999999999\n", "f:2: runtime '99999999999999'"},
-        {head + "0,0,5\n", "f: no job is left: 1 have no GPUs, 0 never ran"},
+        {head + "0,0,5\n", "f: no job is left: 1 without GPUs, 0 never ran"},
         {head + "0,1,5\n800000000,1,5\n", "f:3: submitted 25 years after the first job"},
         {"submit,gpus,runtime,nodes\n0,2,5,4\n", "f:2: 2 GPUs on 4 nodes"},
         {"submit,gpus,runtime,nodes\n0,2,5,0\n", "f:2: nodes '0': a number from 1"},
@@ -180,6 +184,31 @@ TEST(WorkloadCsv, each_mistake_is_told_with_its_line_and_what_would_be_right) {
         EXPECT_TRUE(told.starts_with(each.told))
             << each.told << "\n  is not how it begins: " << told;
     }
+}
+
+TEST(WorkloadCsv, a_part_of_a_gpu_is_a_whole_one_and_said) {
+    const ReadWorkload read = read_good("submit,gpus,runtime\n0,0.5,60\n1,1.2,60\n2,8.0,60\n");
+    EXPECT_EQ(read.jobs[0].gpus, 1);
+    EXPECT_EQ(read.jobs[1].gpus, 2);
+    EXPECT_EQ(read.jobs[2].gpus, 8);
+    EXPECT_TRUE(has_note(read, "2 jobs ask for a part of a GPU and get a whole one"));
+}
+
+TEST(WorkloadCsv, a_job_that_outran_its_limit_has_its_runtime_for_a_limit) {
+    const ReadWorkload read =
+        read_good("submit,gpus,runtime,time_limit\n0,1,61,60\n1,1,60,60\n2,1,9,unlimited\n");
+    EXPECT_EQ(read.jobs[0].time_limit_seconds, 61);
+    EXPECT_EQ(read.jobs[1].time_limit_seconds, 60);
+    EXPECT_EQ(read.jobs[2].time_limit_seconds, kNever);
+    EXPECT_TRUE(
+        has_note(read, "1 job ran longer than its time limit, which is raised to its runtime"));
+}
+
+TEST(WorkloadCsv, other_separators_are_named) {
+    EXPECT_EQ(mistakes_of("submit;gpus;runtime\n0;1;5\n"),
+              "f:1: the columns are separated by ';'; ',' would be right");
+    EXPECT_EQ(mistakes_of("submit\tgpus\truntime\n0\t1\t5\n"),
+              "f:1: the columns are separated by tabs; ',' would be right");
 }
 
 TEST(WorkloadCsv, twenty_mistakes_are_told_and_how_many_more_there_are) {
@@ -258,7 +287,76 @@ TEST(WorkloadSwf, the_slice_of_hpc2n_is_read) {
     EXPECT_EQ(read.jobs[0].time_limit_seconds, 37980);
     EXPECT_EQ(read.jobs[0].user, "u1");
     EXPECT_EQ(read.jobs[0].account, "g1");
-    EXPECT_EQ(read.notes.back(), "6 jobs that never ran, or for an unknown time, are left out");
+    EXPECT_TRUE(has_note(read, "6 jobs that never ran, or for an unknown time, are left out"));
+}
+
+TEST(WorkloadSacct, a_table_without_bars_is_known_for_what_it_is) {
+    const std::string table =
+        "JobID           JobName     Submit\n------------ ---------- ----------\n1  a  b\n";
+    for (const auto format :
+         {std::optional<WorkloadFormat>(), std::optional(WorkloadFormat::sacct)}) {
+        EXPECT_TRUE(mistakes_of(table, format)
+                        .starts_with("f:1: this is a table as sacct prints it without -P"))
+            << mistakes_of(table, format);
+    }
+}
+
+TEST(WorkloadSacct, a_name_with_bars_is_read_where_it_is_the_last_column) {
+    const std::string rest = "|2024-05-01T00:00:00|gres/gpu=1|5";
+    EXPECT_EQ(
+        read_good("JobID|Submit|AllocTRES|ElapsedRaw|JobName\n1" + rest + "|a|b|c\n").jobs[0].name,
+        "a|b|c");
+    EXPECT_EQ(
+        read_good("JobID|Submit|AllocTRES|ElapsedRaw|JobName|\n1" + rest + "|a|b|\n").jobs[0].name,
+        "a|b");
+    EXPECT_NE(mistakes_of("JobID|JobName|Submit|AllocTRES|ElapsedRaw\n1|a|b" + rest + "\n")
+                  .find("f:2: has 6 fields; the heading has 5; where a JobName has a '|' in it, "
+                        "JobName as the last column of sacct -o would be right"),
+              std::string::npos);
+}
+
+TEST(WorkloadSacct, a_job_that_outran_its_limit_is_not_cut_by_it) {
+    const ReadWorkload read = read_good(
+        "JobID|Submit|AllocTRES|ElapsedRaw|TimelimitRaw|State\n"
+        "1|2024-05-01T00:00:00|gres/gpu=1|75|1|COMPLETED\n"
+        "2|2024-05-01T00:00:00|gres/gpu=1|61|1|COMPLETED\n");
+    EXPECT_EQ(read.jobs[0].time_limit_seconds, 75);
+    EXPECT_TRUE(has_note(
+        read, "2 jobs ran longer than their time limits, which are raised to their runtimes"));
+}
+
+TEST(WorkloadSacct, gpus_of_several_types_are_of_any_and_said) {
+    const ReadWorkload read = read_good(
+        "JobID|Submit|AllocTRES|ElapsedRaw\n"
+        "1|2024-05-01T00:00:00|gres/gpu=3,gres/gpu:a100=1,gres/gpu:h100=1,gres/gpu:v100=1|5\n"
+        "2|2024-05-01T00:00:00|gres/gpu:a100=2|5\n");
+    EXPECT_EQ(read.jobs[0].gpus, 3);
+    EXPECT_EQ(read.jobs[0].gpu_type, "");
+    EXPECT_EQ(read.jobs[1].gpu_type, "a100");
+    EXPECT_TRUE(has_note(read, "1 job had GPUs of several types and may get any"));
+}
+
+TEST(WorkloadSacct, a_recycled_id_of_another_user_is_another_job) {
+    const ReadWorkload read = read_good(
+        "JobID|Submit|Account|User|AllocTRES|ElapsedRaw\n"
+        "7|2023-05-01T00:00:00|a|bob|gres/gpu=1|50\n"
+        "7|2024-05-01T00:00:00|b|eve|gres/gpu=2|60\n"
+        "7|2024-05-01T01:00:00|b|eve|gres/gpu=2|70\n");
+    ASSERT_EQ(read.jobs.size(), 2U);
+    EXPECT_EQ(read.jobs[0].id, "7");
+    EXPECT_EQ(read.jobs[0].runtime_seconds, 50);
+    EXPECT_EQ(read.jobs[1].id, "7#2");
+    EXPECT_EQ(read.jobs[1].gpus, 2);
+    EXPECT_EQ(read.jobs[1].runtime_seconds, 130);
+    EXPECT_TRUE(has_note(
+        read, "1 job has the JobID of another account's or user's job and is told from it by '#'"));
+}
+
+TEST(WorkloadSwf, a_job_that_outran_its_limit_is_not_cut_by_it) {
+    const ReadWorkload read = read_good("1 0 5 160 4 -1 -1 4 100 -1 1 1 1 -1 1 -1 -1 -1\n");
+    EXPECT_EQ(read.jobs[0].time_limit_seconds, 160);
+    EXPECT_EQ(read.notes.back(),
+              "1 job ran longer than its time limit, which is raised to its runtime");
 }
 
 TEST(WorkloadSwf, each_mistake_is_told_with_its_line) {
