@@ -38,7 +38,7 @@ void set_checkpoint(WorkloadJob& job, std::int64_t value) {
     job.checkpoint_seconds = value;
 }
 void set_nodes(WorkloadJob& job, std::int64_t value) {
-    job.nodes = std::min(value, job.gpus);
+    job.nodes = value;
 }
 
 void set_runtime(WorkloadJob& job, std::int64_t value) {
@@ -84,7 +84,8 @@ std::string jobs_text(std::size_t count) {
 
 class Assumption {
   public:
-    Assumption(ReadWorkload& workload, std::uint64_t seed) : workload_(workload), seed_(seed) {}
+    Assumption(ReadWorkload& workload, std::uint64_t seed, const SimCluster& cluster)
+        : workload_(workload), seed_(seed), room_(cluster) {}
 
     Status apply(std::string_view text) {
         const auto words = split_rules(text);
@@ -129,6 +130,18 @@ class Assumption {
         }
         workload_.notes.push_back("assumed " + word.name + "=" + word.value + " of " +
                                   jobs_text(count));
+        if (count == 0) {
+            workload_.notes.back() = "warning: assumed " + word.name + "=" + word.value +
+                                     " of no job: the file says it of each";
+        }
+    }
+
+    // "nodes=9 for job '7' (line 3): 9 nodes for 8 GPUs".
+    Error refusal(const RuleWord& word, std::size_t i, const std::string& what) const {
+        const std::uint32_t line = workload_.origins[i].line;
+        return Error{word.name + "=" + word.value + " " + what + ", first of job " +
+                     quoted(workload_.jobs[i].id) +
+                     (line == 0 ? std::string() : " of line " + std::to_string(line))};
     }
 
     Status apply(const RuleWord& word) {
@@ -181,21 +194,49 @@ class Assumption {
         if (!expression.ok()) {
             return Error{word.name + " " + expression.error()};
         }
+        std::string mistake;
+        std::size_t first = 0;
         for_silent(word, rule.said, [&](WorkloadJob& job) {
+            if (!mistake.empty()) {
+                return;
+            }
             RuleValues values;
             values.runtime = static_cast<double>(job.runtime_seconds);
             values.gpus = static_cast<double>(job.gpus);
             values.nodes = static_cast<double>(std::max<std::int64_t>(job.nodes, 1));
             values.time_limit =
                 static_cast<double>(std::min(job.time_limit_seconds, kLongestTimeSpanSeconds));
-            rule.set(job, std::min(expression->evaluate(values), kLongestTimeSpanSeconds));
+            first = static_cast<std::size_t>(&job - workload_.jobs.data());
+            const auto value = expression->evaluate(values);
+            if (!value.ok()) {
+                mistake = value.error();
+                return;
+            }
+            rule.set(job, std::min(*value, kLongestTimeSpanSeconds));
+            if (rule.said == Said::nodes) {
+                mistake = mistake_of_nodes(job);
+            }
         });
+        if (!mistake.empty()) {
+            return refusal(word, first, mistake);
+        }
         workload_.says_contracts = workload_.says_contracts || rule.said == Said::min_runtime;
         return {};
     }
 
+    std::string mistake_of_nodes(const WorkloadJob& job) const {
+        if (job.nodes < 1) {
+            return "is no node";
+        }
+        if (job.nodes > job.gpus) {
+            return "is " + std::to_string(job.nodes) + " nodes for " + std::to_string(job.gpus) +
+                   (job.gpus == 1 ? " GPU" : " GPUs");
+        }
+        return room_.objection(job);
+    }
+
     Status draw_users(const RuleWord& word) {
-        const auto count = parse_whole(word.value);
+        const auto count = parse_count(word.value);
         if (!count || *count < 1 || *count > kMostUsers) {
             return Error{"users " + quoted(word.value) + ": a number from 1 to " +
                          std::to_string(kMostUsers) + " would be right"};
@@ -207,18 +248,22 @@ class Assumption {
             job.user = (job.account.empty() ? std::string("user") : job.account + "-user") +
                        std::to_string(1 + stream->second.below(static_cast<std::uint64_t>(*count)));
         });
-        workload_.notes.back() += ", drawn with seed " + std::to_string(seed_);
+        if (!streams.empty()) {
+            workload_.notes.back() += ", drawn with seed " + std::to_string(seed_);
+        }
         return {};
     }
 
     ReadWorkload& workload_;
     std::uint64_t seed_;
+    ClusterRoom room_;
 };
 
 }  // namespace
 
-Status assume(ReadWorkload& workload, std::string_view rules, std::uint64_t seed) {
-    return Assumption(workload, seed).apply(rules);
+Status assume(ReadWorkload& workload, std::string_view rules, std::uint64_t seed,
+              const SimCluster& cluster) {
+    return Assumption(workload, seed, cluster).apply(rules);
 }
 
 }  // namespace tranche::sim

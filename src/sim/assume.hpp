@@ -20,7 +20,9 @@ inline constexpr std::string_view kAssumeNames =
 
 // "min_runtime=min(1h,runtime) resumable=1 users=10": sets what the file does not say, and adds a
 // note for each rule. users=N: each job without a user gets one of N users of its account, all
-// alike, drawn from the seed and the account's name; seed=N in the rules goes before `seed`.
-Status assume(ReadWorkload& workload, std::string_view rules, std::uint64_t seed);
+// alike, drawn from the seed and the account's name; seed=N in the rules goes before `seed`. A
+// value that no job can have is an error, with the first job that would get it.
+Status assume(ReadWorkload& workload, std::string_view rules, std::uint64_t seed,
+              const SimCluster& cluster);
 
 }  // namespace tranche::sim

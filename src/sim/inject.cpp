@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::int64_t kDay = 86400;
 constexpr std::int64_t kMostADay = 1'000'000;
+constexpr std::int64_t kMostDrawnGpus = 8;
 constexpr std::int64_t kMostInjected = 5'000'000;
 
 struct InjectRule {
@@ -46,16 +47,16 @@ Result<InjectRule> parse_rule(std::string_view text, std::uint64_t seed) {
             }
             rule.name = word.name.substr(0, colon);
             const auto count =
-                parse_whole(std::string_view(word.name).substr(colon + 1, slash - colon - 1));
+                parse_count(std::string_view(word.name).substr(colon + 1, slash - colon - 1));
             const std::string unit = word.name.substr(slash + 1);
             if (!count || *count < 1 || *count > kMostADay || (unit != "day" && unit != "hour") ||
                 check_budget_name(rule.name).ok() == false) {
-                return bad("1 to " + std::to_string(kMostADay) +
-                           " a day, as in debug:120/day, would be right");
+                return bad("a whole number from 1 to " + std::to_string(kMostADay) +
+                           ", as in debug:120/day or debug:5/hour, would be right");
             }
             rule.a_day = unit == "day" ? *count : *count * 24;
         } else if (word.name == "gpus") {
-            const auto count = parse_whole(word.value);
+            const auto count = parse_count(word.value);
             if (!count || *count < 1 || *count > kMostGpus) {
                 return bad("gpus=N with 1 to " + std::to_string(kMostGpus) + " would be right");
             }
@@ -115,10 +116,19 @@ std::string free_prefix(const std::vector<WorkloadJob>& jobs, std::string prefix
 }  // namespace
 
 Status inject(ReadWorkload& workload, std::string_view rules, std::uint64_t seed,
-              std::int64_t until, std::optional<std::int64_t> from) {
+              const SimCluster& cluster, std::size_t number, std::int64_t until,
+              std::optional<std::int64_t> from) {
     const auto rule = parse_rule(rules, seed);
     if (!rule.ok()) {
         return rule.failure();
+    }
+    const ClusterRoom room(cluster);
+    WorkloadJob largest;
+    largest.gpus = rule->gpus != 0 ? rule->gpus : kMostDrawnGpus;
+    if (const std::string what = room.objection(largest); !what.empty()) {
+        return Error{"inject " + quoted(rules) + ": " +
+                     (rule->gpus != 0 ? "each job " : "without gpus=N some job ") + what +
+                     "; gpus=N with 1 to " + std::to_string(room.gpus()) + " would be right"};
     }
     if (workload.jobs.empty()) {
         return Error{"inject: there are no jobs beside which any could be added"};
@@ -135,7 +145,9 @@ Status inject(ReadWorkload& workload, std::string_view rules, std::uint64_t seed
         return Error{"inject " + quoted(rules) + ": that is more than " +
                      std::to_string(kMostInjected) + " jobs"};
     }
-    Random random(rule->seed, "inject " + rule->name);
+    // The first rule's stream has no number.
+    Random random(rule->seed, "inject " + rule->name +
+                                  (number == 0 ? std::string() : " " + std::to_string(number)));
     std::vector<WorkloadJob> added;
     for (std::int64_t day = begin; day < end; day += kDay) {
         const std::int64_t length = std::min(kDay, end - day);
@@ -172,31 +184,32 @@ Status inject(ReadWorkload& workload, std::string_view rules, std::uint64_t seed
     std::vector<JobOrigin> origins;
     jobs.reserve(workload.jobs.size() + added.size());
     origins.reserve(workload.jobs.size() + added.size());
-    std::size_t number = 0;
+    std::size_t put = 0;
     const auto put_added = [&] {
-        added[number].id = prefix + std::to_string(number + 1);
-        jobs.push_back(std::move(added[number]));
+        added[put].id = prefix + std::to_string(put + 1);
+        jobs.push_back(std::move(added[put]));
         origins.push_back(origin);
-        ++number;
+        ++put;
     };
     for (std::size_t i = 0; i < workload.jobs.size(); ++i) {
-        while (number < added.size() && added[number].submit_at < workload.jobs[i].submit_at) {
+        while (put < added.size() && added[put].submit_at < workload.jobs[i].submit_at) {
             put_added();
         }
         jobs.push_back(std::move(workload.jobs[i]));
         origins.push_back(workload.origins[i]);
     }
-    while (number < added.size()) {
+    while (put < added.size()) {
         put_added();
     }
     workload.jobs = std::move(jobs);
     workload.origins = std::move(origins);
     workload.notes.push_back(
-        std::to_string(added.size()) + " " + rule->name + " jobs were added, " +
+        std::to_string(added.size()) + " " + rule->name +
+        (added.size() == 1 ? " job was added, " : " jobs were added, ") +
         std::to_string(rule->a_day) + " a day, minimum " +
         format_duration(rule->min_runtime_seconds) + ", " +
         (rule->gpus != 0 ? std::to_string(rule->gpus) : std::string("1, 2, 4 or 8")) +
-        " GPUs, with seed " + std::to_string(rule->seed));
+        (rule->gpus == 1 ? " GPU, with seed " : " GPUs, with seed ") + std::to_string(rule->seed));
     return {};
 }
 

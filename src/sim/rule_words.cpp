@@ -198,7 +198,7 @@ bool RuleExpression::is_constant() const noexcept {
     });
 }
 
-std::int64_t RuleExpression::evaluate(const RuleValues& values) const noexcept {
+Result<std::int64_t> RuleExpression::evaluate(const RuleValues& values) const {
     double stack[kMostOnStack + 1] = {};
     std::size_t top = 0;
     for (const Code& code : codes_) {
@@ -230,12 +230,26 @@ std::int64_t RuleExpression::evaluate(const RuleValues& values) const noexcept {
                 left *= right;
                 break;
             default:
-                left = right == 0 ? 0 : left / right;
+                if (right == 0) {
+                    return Error{"divides by zero"};
+                }
+                left /= right;
         }
     }
     const double result = top == 0 ? 0 : stack[0];
-    return !(result > 0) ? 0
-                         : static_cast<std::int64_t>(std::floor(std::min(result, kLargest) + 0.5));
+    const double whole = std::floor(std::clamp(result, -kLargest, kLargest) + 0.5);
+    if (result < 0) {
+        const auto shown = static_cast<std::int64_t>(whole);
+        return Error{"is negative" + (shown < 0 ? ", " + std::to_string(shown) : std::string())};
+    }
+    return static_cast<std::int64_t>(whole);
+}
+
+std::optional<std::int64_t> parse_count(std::string_view text) noexcept {
+    std::int64_t count = 0;
+    const char* const end = text.data() + text.size();
+    const auto read = std::from_chars(text.data(), end, count);
+    return read.ec == std::errc() && read.ptr == end ? std::optional(count) : std::nullopt;
 }
 
 Result<std::vector<RuleWord>> split_rules(std::string_view text) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,8 +25,8 @@ class RuleExpression {
   public:
     static Result<RuleExpression> parse(std::string_view text);
 
-    // Rounded to whole ones, halves up; negative results and divisions by zero are 0.
-    std::int64_t evaluate(const RuleValues& values) const noexcept;
+    // Rounded to whole ones, halves up. "is negative, -92" and "divides by zero" are errors.
+    Result<std::int64_t> evaluate(const RuleValues& values) const;
     bool is_constant() const noexcept;
 
   private:
@@ -57,6 +58,9 @@ struct RuleWord {
     bool bare = false;
 };
 Result<std::vector<RuleWord>> split_rules(std::string_view text);
+
+// A whole number in digits alone; nullopt: it is none, as "1.5".
+std::optional<std::int64_t> parse_count(std::string_view text) noexcept;
 
 // A seed: 0 to 2^63 - 1.
 Result<std::uint64_t> parse_seed(std::string_view text);

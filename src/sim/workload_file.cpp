@@ -79,6 +79,101 @@ std::string as_budget_name(const std::string& text) {
     return name == kRootBudget ? "root_" : name;
 }
 
+// The names of the budgets of accounts, and of users where a job has no account. Different owners
+// have different names; accounts are the same in any case, as for Slurm.
+class OwnerNames {
+  public:
+    void add(const std::string& account, const std::string& user) {
+        if (account.empty() && user.empty()) {
+            return;
+        }
+        const bool is_user = account.empty();
+        const auto [it, is_new] =
+            owners_.try_emplace({is_user, is_user ? user : lower_case(account)});
+        if (is_new) {
+            it->second.shown = is_user ? user : account;
+        } else if (!is_user && account != it->second.shown) {
+            it->second.also.insert(account);
+        }
+    }
+
+    // Owners whose own name will do keep it, the others get what is free.
+    void choose() {
+        for (auto& owner : owners_) {
+            if (as_budget_name(owner.second.shown) == owner.second.shown) {
+                take(owner.second, owner.second.shown);
+            }
+        }
+        for (auto& owner : owners_) {
+            const std::string wanted = as_budget_name(owner.second.shown);
+            std::string name = wanted;
+            for (std::size_t number = 2; owner.second.name.empty() && !take(owner.second, name);
+                 ++number) {
+                const std::string end = "." + std::to_string(number);
+                name = wanted.substr(0, kMaxBudgetNameLength - end.size()) + end;
+            }
+        }
+    }
+
+    // By lower-case name.
+    const std::map<std::string, std::string>& names() const { return names_; }
+    std::string name_of(const std::string& account, const std::string& user) const {
+        const auto it =
+            owners_.find({account.empty(), account.empty() ? user : lower_case(account)});
+        return it == owners_.end() ? std::string() : it->second.name;
+    }
+
+    void note(std::vector<std::string>& notes) const {
+        std::vector<std::string> renamed, merged;
+        for (const auto& each : owners_) {
+            const Owner& owner = each.second;
+            if (owner.name != owner.shown) {
+                renamed.push_back((each.first.first ? "user " : "account ") + quoted(owner.shown) +
+                                  " is " + owner.name);
+            }
+            for (const std::string& other : owner.also) {
+                merged.push_back(quoted(other) + " is " + owner.name);
+            }
+        }
+        if (!renamed.empty()) {
+            notes.push_back("budgets whose names are not their owners' own: " + listed(renamed));
+        }
+        if (!merged.empty()) {
+            notes.push_back("accounts are the same in upper and lower case: " + listed(merged));
+        }
+    }
+
+  private:
+    struct Owner {
+        std::string shown, name;
+        std::set<std::string> also;  // the same account in another case
+    };
+
+    bool take(Owner& owner, const std::string& name) {
+        if (names_.emplace(lower_case(name), name).second) {
+            owner.name = name;
+            return true;
+        }
+        return false;
+    }
+    static std::string listed(const std::vector<std::string>& texts) {
+        std::string text;
+        for (std::size_t i = 0; i < texts.size() && i < kNamesShown; ++i) {
+            text += (i == 0 ? "" : ", ") + texts[i];
+        }
+        return texts.size() > kNamesShown
+                   ? text + " and " + std::to_string(texts.size() - kNamesShown) + " more"
+                   : text;
+    }
+
+    std::map<std::pair<bool, std::string>, Owner> owners_;  // accounts, then users
+    std::map<std::string, std::string> names_;
+};
+
+std::string gpus_text(std::int64_t gpus) {
+    return std::to_string(gpus) + (gpus == 1 ? " GPU" : " GPUs");
+}
+
 }  // namespace
 
 std::optional<WorkloadFormat> parse_workload_format(std::string_view text) {
@@ -155,54 +250,64 @@ Result<std::int64_t> parse_instant(std::string_view text, std::optional<std::int
     return counts_from_zero ? *zero_at + *seconds : *seconds;
 }
 
-Status check_fits(const ReadWorkload& workload, const SimCluster& cluster) {
-    // By type, "" for all: GPUs of the nodes, largest first, and their sums.
-    struct Nodes {
-        std::vector<std::int64_t> gpus;
-        std::int64_t sum = 0;
-    };
-    std::map<std::string, Nodes, std::less<>> kinds;
+ClusterRoom::ClusterRoom(const SimCluster& cluster) {
     for (const SimNode& node : cluster.nodes) {
         for (const std::string& type : std::set<std::string>{"", node.gpu_type}) {
-            kinds[type].gpus.push_back(node.gpus);
-            kinds[type].sum += node.gpus;
+            kinds_[type].gpus.push_back(node.gpus);
+            kinds_[type].sum += node.gpus;
         }
     }
-    for (auto& kind : kinds) {
+    for (auto& kind : kinds_) {
         std::sort(kind.second.gpus.rbegin(), kind.second.gpus.rend());
     }
+}
+
+std::int64_t ClusterRoom::gpus() const {
+    const auto all = kinds_.find("");
+    return all == kinds_.end() ? 0 : all->second.sum;
+}
+
+std::string ClusterRoom::objection(const WorkloadJob& job) const {
+    const auto kind = kinds_.find(job.gpu_type);
+    if (kind == kinds_.end()) {
+        return "asks for GPUs of the type " + quoted(job.gpu_type) +
+               ", which the cluster does not have";
+    }
+    // Largest first.
+    const std::vector<std::int64_t>& sizes = kind->second.gpus;
+    if (job.gpus > kind->second.sum) {
+        return "asks for " + std::to_string(job.gpus) + " GPUs; the cluster has " +
+               std::to_string(kind->second.sum);
+    }
+    if (job.nodes > 0) {
+        // Member m gets its even part; the largest parts come first.
+        const std::int64_t large = job.gpus % job.nodes, part = job.gpus / job.nodes;
+        const auto count = static_cast<std::int64_t>(sizes.size());
+        const auto holds = [&](std::int64_t nodes, std::int64_t gpus) {
+            return nodes == 0 ||
+                   (nodes <= count && sizes[static_cast<std::size_t>(nodes - 1)] >= gpus);
+        };
+        if (!holds(large, part + 1) || !holds(job.nodes, part)) {
+            return "asks for " + gpus_text(job.gpus) + " on " + std::to_string(job.nodes) +
+                   (job.nodes == 1 ? " node" : " nodes") + "; the cluster's " +
+                   (count == 1 ? std::string("one node has")
+                               : std::to_string(count) + " nodes have") +
+                   " at most " + std::to_string(sizes.front()) + (count == 1 ? "" : " each");
+        }
+    } else if (sizes.size() > 1 && job.gpus > 0 && sizes.front() == 0) {
+        return "asks for GPUs; the cluster has none";
+    }
+    return {};
+}
+
+Status check_fits(const ReadWorkload& workload, const SimCluster& cluster) {
+    const ClusterRoom room(cluster);
     Mistakes mistakes(workload.file);
     for (std::size_t i = 0; i < workload.jobs.size(); ++i) {
-        const WorkloadJob& job = workload.jobs[i];
-        const auto kind = kinds.find(job.gpu_type);
-        std::string what;
-        if (kind == kinds.end()) {
-            what = "asks for GPUs of the type " + quoted(job.gpu_type) +
-                   ", which the cluster does not have";
-        } else if (job.gpus > kind->second.sum) {
-            what = "asks for " + std::to_string(job.gpus) + " GPUs; the cluster has " +
-                   std::to_string(kind->second.sum);
-        } else if (job.nodes > 0) {
-            // Member m gets its even part; the largest parts come first.
-            const std::vector<std::int64_t>& sizes = kind->second.gpus;
-            const std::int64_t large = job.gpus % job.nodes, part = job.gpus / job.nodes;
-            const auto count = static_cast<std::int64_t>(sizes.size());
-            const auto holds = [&](std::int64_t nodes, std::int64_t gpus) {
-                return nodes == 0 ||
-                       (nodes <= count && sizes[static_cast<std::size_t>(nodes - 1)] >= gpus);
-            };
-            if (!holds(large, part + 1) || !holds(job.nodes, part)) {
-                what = "asks for " + std::to_string(job.gpus) + " GPUs on " +
-                       std::to_string(job.nodes) + (job.nodes == 1 ? " node" : " nodes") +
-                       "; the cluster's " + std::to_string(count) + " nodes have at most " +
-                       std::to_string(sizes.front()) + " each";
-            }
-        } else if (kind->second.gpus.size() > 1 && job.gpus > 0 && kind->second.gpus.front() == 0) {
-            what = "asks for GPUs; the cluster has none";
-        }
-        if (!what.empty()) {
+        if (const std::string what = room.objection(workload.jobs[i]); !what.empty()) {
             mistakes.add(workload.origins[i].line,
-                         mistakes.wanted() ? "job " + quoted(job.id) + " " + what : std::string());
+                         mistakes.wanted() ? "job " + quoted(workload.jobs[i].id) + " " + what
+                                           : std::string());
         }
     }
     return mistakes.none() ? Status() : Status(mistakes.error());
@@ -230,34 +335,32 @@ void assign_budgets(ReadWorkload& workload, const BudgetTree& tree) {
     if (unmatched != 0) {
         workload.notes.push_back("warning: no budget pays for " + std::to_string(unmatched) +
                                  (unmatched == 1 ? " job" : " jobs") + " of " +
-                                 names_text(unknown) + "; they run free");
+                                 names_text(unknown) +
+                                 (unmatched == 1 ? "; it runs free" : "; they run free"));
     }
 }
 
 Result<std::vector<Budget>> budgets_of_accounts(ReadWorkload& workload) {
-    std::map<std::string, Budget> budgets;  // by lower-case name: accounts match in any case
-    for (WorkloadJob& job : workload.jobs) {
-        const std::string& owner = job.account.empty() ? job.user : job.account;
-        if (owner.empty()) {
-            continue;
-        }
-        const std::string name = as_budget_name(owner);
-        Budget& budget = budgets[lower_case(name)];
-        if (budget.name.empty()) {
-            budget.name = name;
-        }
-        job.budget = budget.name;
+    OwnerNames names;
+    for (const WorkloadJob& job : workload.jobs) {
+        names.add(job.account, job.user);
     }
-    if (budgets.empty()) {
+    names.choose();
+    if (names.names().empty()) {
         return Error{workload.file +
                      ": no job has an account or a user that a budget could pay for; "
                      "--assume users=10 draws users"};
     }
-    std::vector<Budget> list;
-    list.reserve(budgets.size());
-    for (auto& each : budgets) {
-        list.push_back(std::move(each.second));
+    for (WorkloadJob& job : workload.jobs) {
+        job.budget = names.name_of(job.account, job.user);
     }
+    std::vector<Budget> list;
+    list.reserve(names.names().size());
+    for (const auto& each : names.names()) {
+        Budget& budget = list.emplace_back();
+        budget.name = each.second;
+    }
+    names.note(workload.notes);
     return list;
 }
 

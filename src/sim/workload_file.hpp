@@ -7,6 +7,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -76,6 +78,22 @@ Result<std::int64_t> parse_instant(std::string_view text, std::optional<std::int
 // The same of a duration: seconds or a time span.
 Result<std::int64_t> parse_duration(std::string_view text);
 
+// What the cluster can hold when it is empty.
+class ClusterRoom {
+  public:
+    explicit ClusterRoom(const SimCluster& cluster);
+    std::int64_t gpus() const;
+    // Why it can never hold that job, "asks for 9 GPUs; the cluster has 8"; empty: it can.
+    std::string objection(const WorkloadJob& job) const;
+
+  private:
+    struct Nodes {
+        std::vector<std::int64_t> gpus;
+        std::int64_t sum = 0;
+    };
+    std::map<std::string, Nodes, std::less<>> kinds_;  // by type, "" for all
+};
+
 // Every job must fit the cluster when it is empty; each that does not is a mistake with its line.
 Status check_fits(const ReadWorkload& workload, const SimCluster& cluster);
 
@@ -84,7 +102,8 @@ Status check_fits(const ReadWorkload& workload, const SimCluster& cluster);
 void assign_budgets(ReadWorkload& workload, const BudgetTree& tree);
 
 // A budget of one share for each account (user, where a job has no account) of the workload: what
-// is used when the user names no budgets. Sets the budget of each job; names are made fit for one.
+// is used when the user names no budgets. Sets the budget of each job. Names are made fit for one,
+// and differ for different owners; notes tell which were changed.
 Result<std::vector<Budget>> budgets_of_accounts(ReadWorkload& workload);
 
 }  // namespace tranche::sim

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -82,7 +83,12 @@ Result<sim::ReadWorkload> read_jobs(const ReplayCommand& command) {
     if (!file.ok()) {
         return file.failure();
     }
-    return sim::read_workload(file->text(), command.jobs_file, command.format);
+    try {
+        return sim::read_workload(file->text(), command.jobs_file, command.format);
+    } catch (const std::bad_alloc&) {
+        return Error{command.jobs_file +
+                     ": its jobs do not fit into memory; a part of it would be right"};
+    }
 }
 
 Result<BudgetTree> read_tree(const std::string& name) {
@@ -112,12 +118,14 @@ Result<sim::ReadEvents> read_event_file(const std::string& name,
 
 Status fill_in(const ReplayCommand& command, const ReplayInputs& inputs, sim::ReadWorkload& jobs) {
     if (!command.assume.empty()) {
-        if (const Status status = sim::assume(jobs, command.assume, command.seed); !status.ok()) {
+        if (const Status status = sim::assume(jobs, command.assume, command.seed, inputs.cluster);
+            !status.ok()) {
             return status;
         }
     }
-    for (const std::string& rules : command.inject) {
-        const Status status = sim::inject(jobs, rules, command.seed, inputs.until, inputs.begin_at);
+    for (std::size_t i = 0; i < command.inject.size(); ++i) {
+        const Status status = sim::inject(jobs, command.inject[i], command.seed, inputs.cluster, i,
+                                          inputs.until, inputs.begin_at);
         if (!status.ok()) {
             return status;
         }
@@ -130,8 +138,10 @@ Result<BudgetTree> tree_of_accounts(sim::ReadWorkload& jobs) {
     if (!budgets.ok()) {
         return budgets.failure();
     }
-    jobs.notes.push_back("warning: no --budgets: each of " + std::to_string(budgets->size()) +
-                         " accounts is a budget, all alike");
+    jobs.notes.push_back(budgets->size() == 1
+                             ? std::string("warning: no --budgets: the one account is the budget")
+                             : "warning: no --budgets: each of " + std::to_string(budgets->size()) +
+                                   " accounts is a budget, all alike");
     return BudgetTree::build(*budgets);
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,12 @@ Budget budget_of(const std::string& name) {
     Budget budget;
     budget.name = name;
     return budget;
+}
+
+SimCluster of_size(const std::string& size) {
+    const auto cluster = parse_cluster(size);
+    EXPECT_TRUE(cluster.ok()) << size;
+    return cluster.ok() ? *cluster : SimCluster();
 }
 
 bool has_note(const ReadWorkload& read, const std::string& note) {
@@ -583,7 +590,7 @@ TEST(Budgets, a_job_is_charged_to_the_budget_of_its_account_and_the_others_run_f
     EXPECT_EQ(jobs.jobs[0].budget, "physa");
     EXPECT_EQ(jobs.jobs[1].budget, "b");
     EXPECT_EQ(jobs.jobs[2].budget, "");
-    EXPECT_EQ(jobs.notes.back(), "warning: no budget pays for 1 job of 'third'; they run free");
+    EXPECT_EQ(jobs.notes.back(), "warning: no budget pays for 1 job of 'third'; it runs free");
 }
 
 TEST(Budgets, without_a_file_each_account_is_one) {
@@ -598,6 +605,32 @@ TEST(Budgets, without_a_file_each_account_is_one) {
         EXPECT_NE(tree->find(job.budget), nullptr) << job.id;
     }
     EXPECT_EQ(tree->budgets().size(), 3U);
+}
+
+TEST(Budgets, accounts_that_only_look_alike_keep_apart_and_a_note_says_what_was_renamed) {
+    const std::string same(64, 'x');
+    ReadWorkload jobs = read_good(
+        "job_id,submit,gpus,runtime,account,user\n1,0,1,1,a b,\n2,0,1,1,a_b,\n3,0,1,1,A_B,\n"
+        "4,0,1,1,root,\n5,0,1,1,,a_b\n6,0,1,1," +
+        same + "1,\n7,0,1,1," + same + "2,\n8,0,1,1,,\n");
+    const auto budgets = budgets_of_accounts(jobs);
+    ASSERT_TRUE(budgets.ok());
+    EXPECT_TRUE(BudgetTree::build(*budgets).ok());
+    EXPECT_EQ(jobs.jobs[0].budget, "a_b.2");
+    EXPECT_EQ(jobs.jobs[1].budget, "a_b");
+    EXPECT_EQ(jobs.jobs[2].budget, "a_b");
+    EXPECT_EQ(jobs.jobs[3].budget, "root_");
+    EXPECT_EQ(jobs.jobs[4].budget, "a_b.3");
+    EXPECT_EQ(jobs.jobs[5].budget, same);
+    EXPECT_EQ(jobs.jobs[6].budget, same.substr(2) + ".2");
+    EXPECT_EQ(jobs.jobs[7].budget, "");
+    EXPECT_TRUE(has_note(jobs, "accounts are the same in upper and lower case: 'A_B' is a_b"));
+    const std::string& renamed = jobs.notes[jobs.notes.size() - 2];
+    EXPECT_TRUE(
+        renamed.starts_with("budgets whose names are not their owners' own: account 'a b' is "
+                            "a_b.2, account 'root' is root_"))
+        << renamed;
+    EXPECT_NE(renamed.find("user 'a_b' is a_b.3"), std::string::npos) << renamed;
 }
 
 TEST(Rules, expressions_are_evaluated_and_mistakes_told) {
@@ -617,13 +650,13 @@ TEST(Rules, expressions_are_evaluated_and_mistakes_told) {
                 {"max(1h, runtime, 2*gpus)", 3600},
                 {"0.5*runtime + 1m", 960},
                 {"(1+2)*3-4/2", 7},
-                {"gpus-100", 0},
-                {"runtime/0", 0},
                 {"runtime/nodes", 900}};
     for (const auto& each : good) {
         const auto expression = RuleExpression::parse(each.text);
         ASSERT_TRUE(expression.ok()) << expression.error();
-        EXPECT_EQ(expression->evaluate(values), each.result) << each.text;
+        const auto value = expression->evaluate(values);
+        ASSERT_TRUE(value.ok()) << each.text << " " << value.error();
+        EXPECT_EQ(*value, each.result) << each.text;
     }
     for (const char* bad : {"", "min(", "min 3", "foo", "1x", "2*", "1 2", "()", "1e400", "--1",
                             "min(1h,)", "runtime)"}) {
@@ -634,14 +667,17 @@ TEST(Rules, expressions_are_evaluated_and_mistakes_told) {
     for (int i = 0; i < 5000; ++i) {
         deep += "+1";
     }
-    EXPECT_EQ(RuleExpression::parse(deep)->evaluate(values), 5001);
+    EXPECT_EQ(*RuleExpression::parse(deep)->evaluate(values), 5001);
+    EXPECT_EQ(RuleExpression::parse("gpus-100")->evaluate(values).error(), "is negative, -92");
+    EXPECT_EQ(RuleExpression::parse("1/(gpus-8)")->evaluate(values).error(), "divides by zero");
 }
 
 TEST(Rules, assumptions_fill_in_only_what_the_file_does_not_say) {
     ReadWorkload jobs = read_good(
         "job_id,submit,gpus,runtime,account,user,min_runtime,resumable\n"
         "1,0,1,9000,a,x,600,0\n2,0,1,9000,a,,,\n3,0,1,60,a,,,\n");
-    ASSERT_TRUE(assume(jobs, "min_runtime=min(1h, runtime) resumable=1 users=3", 5).ok());
+    ASSERT_TRUE(
+        assume(jobs, "min_runtime=min(1h, runtime) resumable=1 users=3", 5, of_size("4x8")).ok());
     EXPECT_EQ(jobs.jobs[0].min_runtime_seconds, 600);
     EXPECT_FALSE(jobs.jobs[0].resumable);
     EXPECT_EQ(jobs.jobs[0].user, "x");
@@ -652,16 +688,16 @@ TEST(Rules, assumptions_fill_in_only_what_the_file_does_not_say) {
     EXPECT_EQ(jobs.notes.back(), "assumed users=3 of 2 jobs, drawn with seed 5");
     for (const char* bad :
          {"", "users", "users=0", "min_runtime", "min_runtime=", "speed=3", "resumable=2",
-          "min_runtime=1h min_runtime=2h", "team_priority=top", "users=3 seed=-1"}) {
-        EXPECT_FALSE(assume(jobs, bad, 1).ok()) << bad;
+          "min_runtime=1h min_runtime=2h", "team_priority=top", "users=3 seed=-1", "users=2.5"}) {
+        EXPECT_FALSE(assume(jobs, bad, 1, of_size("4x8")).ok()) << bad;
     }
 }
 
 TEST(Rules, what_is_drawn_depends_on_the_seed_alone) {
     const auto drawn = [](std::uint64_t seed) {
         ReadWorkload jobs = read_slice("philly-4-days.csv.gz");
-        EXPECT_TRUE(assume(jobs, "users=10", seed).ok());
-        EXPECT_TRUE(inject(jobs, "debug:120/day", seed).ok());
+        EXPECT_TRUE(assume(jobs, "users=10", seed, of_size("128x8")).ok());
+        EXPECT_TRUE(inject(jobs, "debug:120/day", seed, of_size("128x8")).ok());
         std::string text;
         for (const WorkloadJob& job : jobs.jobs) {
             text += job.id + " " + std::to_string(job.submit_at) + " " + job.user + " " +
@@ -681,7 +717,7 @@ TEST(Rules, what_is_drawn_depends_on_the_seed_alone) {
 TEST(Rules, added_jobs_are_as_many_as_asked_for_and_of_the_traces_own_users) {
     ReadWorkload jobs =
         read_good("job_id,submit,gpus,runtime,account,user\n1,0,1,9000,a,x\n2,172799,1,9000,b,y\n");
-    ASSERT_TRUE(inject(jobs, "debug:120/day min=10m gpus=2 seed=3", 1).ok());
+    ASSERT_TRUE(inject(jobs, "debug:120/day min=10m gpus=2 seed=3", 1, of_size("4x8")).ok());
     EXPECT_EQ(jobs.jobs.size(), 242U);
     EXPECT_EQ(jobs.origins.size(), 242U);
     std::int64_t before = 0;
@@ -698,11 +734,68 @@ TEST(Rules, added_jobs_are_as_many_as_asked_for_and_of_the_traces_own_users) {
     }
     EXPECT_EQ(jobs.notes.back(),
               "240 debug jobs were added, 120 a day, minimum 10 min, 2 GPUs, with seed 3");
-    for (const char* bad : {"", "debug", "debug:120", "debug:0/day", "debug:x/day", ":3/day",
-                            "debug:1/week", "debug:1/day gpus=0", "debug:1/day min=0",
-                            "debug:1/day colour=1", "debug:1/day debug:2/day"}) {
-        EXPECT_FALSE(inject(jobs, bad, 1).ok()) << bad;
+    for (const char* bad :
+         {"", "debug", "debug:120", "debug:0/day", "debug:x/day", ":3/day", "debug:1/week",
+          "debug:1/day gpus=0", "debug:1/day min=0", "debug:1/day colour=1",
+          "debug:1/day debug:2/day", "debug:1.5/day", "debug:1/day gpus=1.5"}) {
+        EXPECT_FALSE(inject(jobs, bad, 1, of_size("4x8")).ok()) << bad;
     }
+}
+
+TEST(Rules, added_jobs_that_the_cluster_could_never_hold_are_refused) {
+    ReadWorkload jobs = read_good("submit,gpus,runtime,account\n0,1,9000,a\n86399,1,9000,a\n");
+    EXPECT_EQ(inject(jobs, "debug:10/day gpus=1000", 1, of_size("30x8")).error(),
+              "inject 'debug:10/day gpus=1000': each job asks for 1000 GPUs; the cluster has 240; "
+              "gpus=N with 1 to 240 would be right");
+    EXPECT_EQ(inject(jobs, "debug:10/day", 1, of_size("1x4")).error(),
+              "inject 'debug:10/day': without gpus=N some job asks for 8 GPUs; the cluster has 4; "
+              "gpus=N with 1 to 4 would be right");
+    EXPECT_TRUE(inject(jobs, "debug:1/day gpus=1", 1, of_size("1x4")).ok());
+    EXPECT_EQ(jobs.notes.back(),
+              "1 debug job was added, 1 a day, minimum 15 min, 1 GPU, with seed 1");
+}
+
+TEST(Rules, the_same_rule_twice_adds_jobs_at_other_instants) {
+    ReadWorkload jobs = read_good("submit,gpus,runtime,account\n0,1,9000,a\n86399,1,9000,a\n");
+    ASSERT_TRUE(inject(jobs, "debug:1/hour", 1, of_size("4x8"), 0).ok());
+    std::set<std::int64_t> first;
+    for (const WorkloadJob& job : jobs.jobs) {
+        first.insert(job.submit_at);
+    }
+    ASSERT_TRUE(inject(jobs, "debug:1/hour", 1, of_size("4x8"), 1).ok());
+    std::size_t others = 0;
+    for (const WorkloadJob& job : jobs.jobs) {
+        others += first.contains(job.submit_at) ? 0U : 1U;
+    }
+    EXPECT_EQ(jobs.jobs.size(), 50U);
+    EXPECT_GT(others, 20U);
+}
+
+TEST(Rules, an_assumption_that_no_job_can_have_is_refused_with_the_first_job) {
+    const auto told = [](const std::string& rules) {
+        ReadWorkload jobs =
+            read_good("job_id,submit,gpus,runtime,account\nbig,0,16,9000,a\nsmall,1,1,60,a\n");
+        const Status status = assume(jobs, rules, 1, of_size("4x8"));
+        return status.ok() ? std::string() : status.error();
+    };
+    EXPECT_EQ(
+        told("min_runtime=runtime/(gpus-1)"),
+        "assume: min_runtime=runtime/(gpus-1) divides by zero, first of job 'small' of line 3");
+    EXPECT_EQ(told("min_runtime=runtime-1h"),
+              "assume: min_runtime=runtime-1h is negative, -3540, first of job 'small' of line 3");
+    EXPECT_EQ(told("nodes=0"), "assume: nodes=0 is no node, first of job 'big' of line 2");
+    EXPECT_EQ(told("nodes=2"),
+              "assume: nodes=2 is 2 nodes for 1 GPU, first of job 'small' of line 3");
+    EXPECT_EQ(told("nodes=5"),
+              "assume: nodes=5 asks for 16 GPUs on 5 nodes; the cluster's 4 nodes have at most 8 "
+              "each, first of job 'big' of line 2");
+    EXPECT_EQ(told("nodes=min(2,gpus)"), "");
+}
+
+TEST(Rules, an_assumption_of_no_job_is_a_warning) {
+    ReadWorkload jobs = read_good("submit,gpus,runtime,user\n0,1,9000,x\n");
+    ASSERT_TRUE(assume(jobs, "users=3", 1, of_size("1x8")).ok());
+    EXPECT_EQ(jobs.notes.back(), "warning: assumed users=3 of no job: the file says it of each");
 }
 
 }  // namespace
