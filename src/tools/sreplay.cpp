@@ -99,7 +99,7 @@ SimRecord simulate(const Replay& replay, const ReplayInputs& inputs, sim::Worklo
     options.until = inputs.until;
     options.begin_at = inputs.begin_at;
     options.slots = slots;
-    options.ends_with_jobs = !inputs.begin_at;
+    options.ends_with_jobs = true;
     sim::Simulation simulation(inputs.cluster, replay.settings, inputs.tree, std::move(workload),
                                options);
     const auto scheduler = make_scheduler(replay.policy, simulation, replay.settings, inputs.tree);
@@ -491,8 +491,10 @@ int sweep(const CommandLine& line, const ReplayCommand& command) {
 
 int snapshot(const CommandLine& line, const ReplayCommand& command) {
     const std::string& file = command.files.front();
-    if (file == "-") {
-        return say("snapshot '-': the name of a file would be right", kUsage);
+    if (file == "-" || same_file(file, "/dev/fd/1")) {
+        return say("snapshot " + quoted(file) +
+                       ": standard output has the answer; the name of a file would be right",
+                   kUsage);
     }
     if (const Status status = check_writable(file); !status.ok()) {
         return say(status.error(), kRefused);

@@ -407,10 +407,11 @@ std::vector<std::string> settings_without_effect(const ReplayCommand& command) {
         "ServicePort",        "DatabasePath", "DryRunPriorityType"};
     // What the simulated cluster reads under each policy.
     static constexpr std::string_view kOfAll[] = {
-        "MaxMinRuntime",     "DefaultMinRuntime",  "DefaultMinRuntimeInteractive",
-        "RefundNodeFailure", "RefundMax",          "ExpressGPUs",
-        "ExpressNodes",      "ExpressMinRuntime",  "LookbackWindow",
-        "WindowShape",       "EntitlementHistory", "Commitments"};
+        "MaxMinRuntime",     "DefaultMinRuntime", "DefaultMinRuntimeInteractive",
+        "RefundMax",         "ExpressGPUs",       "ExpressNodes",
+        "ExpressMinRuntime", "RefundNodeFailure"};
+    static constexpr std::string_view kOfSlots[] = {"GraceTime", "LookbackWindow", "WindowShape",
+                                                    "EntitlementHistory"};
     const auto has = [](const auto& list, std::string_view name) {
         return std::any_of(std::begin(list), std::end(list),
                            [&](std::string_view each) { return equal_ignoring_case(each, name); });
@@ -423,15 +424,21 @@ std::vector<std::string> settings_without_effect(const ReplayCommand& command) {
         names.push_back(command.sweep_key);
     }
     std::vector<std::string> warnings;
+    if (!command.without.empty() &&
+        std::none_of(command.policies.begin(), command.policies.end(), [](const std::string& each) {
+            return each == "budget" || each == "article";
+        })) {
+        warnings.push_back("warning: --without changes nothing: " + joined(command.policies, ", ") +
+                           " has none of these rules");
+    }
     for (const std::string& name : names) {
-        const bool is_read =
-            !has(kOfTheCluster, name) &&
-            (has(kOfAll, name) ||
-             std::any_of(command.policies.begin(), command.policies.end(),
-                         [&](const std::string& policy) {
-                             return policy == "budget" || policy == "article" ||
-                                    (policy == "slots" && equal_ignoring_case(name, "GraceTime"));
-                         }));
+        const bool is_read = !has(kOfTheCluster, name) &&
+                             (has(kOfAll, name) ||
+                              std::any_of(command.policies.begin(), command.policies.end(),
+                                          [&](const std::string& policy) {
+                                              return policy == "budget" || policy == "article" ||
+                                                     (policy == "slots" && has(kOfSlots, name));
+                                          }));
         if (!is_read) {
             warnings.push_back("warning: " + name + " changes nothing: " +
                                (has(kOfTheCluster, name)

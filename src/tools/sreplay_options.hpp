@@ -49,7 +49,7 @@ Result<ReplayCommand> replay_command(const CommandLine& line);
 Status check_merged(const Settings& settings, const ReplayCommand& command,
                     const std::string& swept = {});
 
-// Warnings of settings that no policy of the command reads.
+// Warnings of settings and rules that no policy of the command has.
 std::vector<std::string> settings_without_effect(const ReplayCommand& command);
 
 }  // namespace tranche

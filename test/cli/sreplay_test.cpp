@@ -362,6 +362,12 @@ TEST_F(Sreplay, what_changes_nothing_is_warned_of) {
     EXPECT_NE(run("--policy=fifo --set=RaisedShare=2")
                   .err.find("warning: RaisedShare changes nothing: fifo does not read it"),
               std::string::npos);
+    EXPECT_NE(sreplay("sweep LookbackWindow=1h,2h --policy=fairtree --jobs=jobs.csv "
+                      "--cluster=2x8 --budgets=budgets.json")
+                  .err.find("warning: LookbackWindow changes nothing: fairtree"),
+              std::string::npos);
+    EXPECT_NE(run("--policy=slots --without=ties").err.find("warning: --without changes nothing"),
+              std::string::npos);
     EXPECT_NE(run("--set=ServicePort=7000").err.find("the simulation does not read it"),
               std::string::npos);
     EXPECT_EQ(run("--set=RaisedShare=2").err, "");
