@@ -42,14 +42,28 @@ void warn(const std::vector<std::string>& notes) {
     }
 }
 
-// What came up in a simulation, after what its inputs were warned of.
-void warn_of_outcome(const SimRecord& record, std::size_t known, const std::string& of = {}) {
-    for (std::size_t i = known; i < record.notes.size(); ++i) {
-        const std::string_view note = record.notes[i];
-        constexpr std::string_view kWarning = "warning: ";
-        if (note.starts_with(kWarning)) {
-            say(std::string(kWarning) + (of.empty() ? "" : of + ": ") +
-                    std::string(note.substr(kWarning.size())),
+// One of several simulations and what it is told apart by.
+struct Outcome {
+    const std::vector<std::string>* notes;
+    std::string name;
+};
+
+// What came up in simulations, after what their inputs were warned of; what all have is said once.
+void warn_of_outcomes(const std::vector<Outcome>& outcomes, std::size_t known) {
+    constexpr std::string_view kWarning = "warning: ";
+    for (const Outcome& outcome : outcomes) {
+        for (std::size_t i = known; i < outcome.notes->size(); ++i) {
+            const std::string& note = (*outcome.notes)[i];
+            const bool common =
+                std::all_of(outcomes.begin(), outcomes.end(), [&](const Outcome& each) {
+                    return std::find(each.notes->begin(), each.notes->end(), note) !=
+                           each.notes->end();
+                });
+            if (!note.starts_with(kWarning) || (common && &outcome != outcomes.data())) {
+                continue;
+            }
+            say(common ? note
+                       : std::string(kWarning) + outcome.name + ": " + note.substr(kWarning.size()),
                 kDone);
         }
     }
@@ -276,7 +290,7 @@ int run_one(const CommandLine& line, const ReplayCommand& command) {
         const bool slots = !command.svg_file.empty() || !command.html_file.empty();
         record = simulate(*replay, *inputs, std::move(inputs->workload), slots, progress);
     }
-    warn_of_outcome(record, inputs->notes.size());
+    warn_of_outcomes({{&record.notes, record.policy}}, inputs->notes.size());
     if (const Status status = write_outputs(command, {&record}); !status.ok()) {
         return say(status.error(), kRefused);
     }
@@ -312,11 +326,13 @@ int compare(const CommandLine& line, const ReplayCommand& command) {
         });
     }
     std::vector<const SimRecord*> pointers;
+    std::vector<Outcome> outcomes;
     pointers.reserve(records.size());
     for (const SimRecord& record : records) {
-        warn_of_outcome(record, inputs->notes.size(), record.policy);
+        outcomes.push_back({&record.notes, record.policy});
         pointers.push_back(&record);
     }
+    warn_of_outcomes(outcomes, inputs->notes.size());
     if (const Status status = write_outputs(command, pointers); !status.ok()) {
         return say(status.error(), kRefused);
     }
@@ -450,7 +466,7 @@ int sweep(const CommandLine& line, const ReplayCommand& command) {
     }
     std::vector<std::vector<std::string>> rows(values.size());
     std::vector<Json> answers(values.size());
-    std::vector<SimRecord> outcomes(values.size());  // their notes only
+    std::vector<std::vector<std::string>> notes(values.size());
     std::mutex mutex;  // JSON values share what is not made for threads
     {
         ReplayProgress progress(inputs->workload.jobs.size() * replays.size());
@@ -464,12 +480,14 @@ int sweep(const CommandLine& line, const ReplayCommand& command) {
                 answers[i] =
                     with_wall_seconds(sim::summary_to_json(record, options), command.timing);
             }
-            outcomes[i].notes = std::move(record.notes);
+            notes[i] = std::move(record.notes);
         });
     }
+    std::vector<Outcome> outcomes;
     for (std::size_t i = 0; i < values.size(); ++i) {
-        warn_of_outcome(outcomes[i], inputs->notes.size(), command.sweep_key + "=" + values[i]);
+        outcomes.push_back({&notes[i], command.sweep_key + "=" + values[i]});
     }
+    warn_of_outcomes(outcomes, inputs->notes.size());
     if (line.has("json")) {
         Json list = Json::array();
         for (std::size_t i = 0; i < values.size(); ++i) {

@@ -381,6 +381,9 @@ TEST_F(Sreplay, a_replay_whose_jobs_are_all_refused_delivers_nothing) {
     EXPECT_NE(answer.out.find("delivered            -  nothing was owed"), std::string::npos)
         << answer.out;
     EXPECT_EQ(answer.out.find("warning"), std::string::npos) << "said once";
+    const Answer all = sreplay(
+        "compare --jobs=long.csv --cluster=2x8 --budgets=budgets.json --set=MaxMinRuntime=20m");
+    EXPECT_EQ(all.err.find("no job is accepted"), all.err.rfind("no job is accepted")) << all.err;
     write("defaulted.csv", "submit,account,gpus,runtime,interactive\n0,a,1,10,1\n5,b,1,10,0\n");
     EXPECT_NE(run("--jobs=defaulted.csv --set=MaxMinRuntime=20m").err.find("1 job was refused"),
               std::string::npos);
