@@ -25,10 +25,10 @@ struct FairTreeOptions {
 };
 
 // Stock Slurm: priority/multifactor with FairShare as the only weight, budgets as accounts, each
-// user with one share in the account of his jobs; then by submission. EASY backfilling; estimates
-// are time limits, and exact where a job has none. No preemption. Source of the algorithm: Slurm
-// 22.05, priority/multifactor, Fair Tree; tied accounts are not merged there, contrary to its
-// documentation. Usage is GPU seconds.
+// user with one share in the account of his jobs; then by submission. EASY backfilling, a node of a
+// reservation is closed as a whole; estimates are time limits, and exact where a job has none. No
+// preemption. Source of the algorithm: Slurm 22.05, priority/multifactor, Fair Tree; tied accounts
+// are not merged there, contrary to its documentation. Usage is GPU seconds.
 std::unique_ptr<Scheduler> make_fairtree(const SimState& state, const BudgetTree& tree,
                                          std::int64_t begin_at,
                                          const FairTreeOptions& options = {});

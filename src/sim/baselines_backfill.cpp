@@ -110,7 +110,7 @@ void BackfillScheduler::reserve(JobIndex head, std::int64_t now) {
                 extra_[n] = then.free(n);
             }
             for (const NodeShare& share : where_) {
-                extra_[share.node] -= share.gpus;
+                extra_[share.node] = closes_nodes() ? 0 : extra_[share.node] - share.gpus;
             }
             break;
         }

@@ -38,6 +38,9 @@ class BackfillScheduler : public Scheduler {
     virtual std::int64_t estimate(const SimJob& job) const;
     virtual std::int64_t estimated_end(const SimJob& job) const { return job.ends_at; }
     virtual void started(JobIndex) {}
+    // Whether nobody may stay on a reserved node past the reservation, though some of its GPUs are
+    // not needed.
+    virtual bool closes_nodes() const { return false; }
 
     const SimState& state() const noexcept { return state_; }
     bool queue_empty() const noexcept { return queue_.empty(); }

@@ -94,6 +94,7 @@ class FairTree final : public BackfillScheduler {
         return job.spec->time_limit_seconds == kNever ? job.ends_at
                                                       : job.works_at + job.spec->time_limit_seconds;
     }
+    bool closes_nodes() const override { return true; }
     void started(JobIndex job) override {
         if (since_.size() <= job) {
             since_.resize(state().jobs.size(), kNever);
@@ -103,8 +104,9 @@ class FairTree final : public BackfillScheduler {
     }
 
     long double decay(std::int64_t seconds) const {
-        return std::exp2(-static_cast<long double>(seconds) /
-                         static_cast<long double>(options_.half_life_seconds));
+        // Slurm's own factor of a second; ln 2 would be 0.6931.
+        return std::pow(1 - 0.693L / static_cast<long double>(options_.half_life_seconds),
+                        static_cast<long double>(seconds));
     }
 
     // Accounts are added, never taken away: an event cannot delete one.
@@ -183,7 +185,10 @@ class FairTree final : public BackfillScheduler {
         }
     }
 
+    // As Slurm does: what ended since the last period was counted at its end and fades with the
+    // rest, what runs is counted then.
     void count_period(std::int64_t at) {
+        count_new_usage();
         const long double factor = decay(at - counted_at_);
         for (Association& association : associations_) {
             association.usage *= factor;
@@ -195,13 +200,16 @@ class FairTree final : public BackfillScheduler {
                 since_[job] = at;
             }
         }
+        count_new_usage();
+        rank();
+    }
+    void count_new_usage() {
         for (const auto& [user, usage] : new_usage_) {
             for (std::uint32_t a = user; a != kNone; a = associations_[a].parent) {
                 associations_[a].usage += usage;
             }
         }
         new_usage_.clear();
-        rank();
     }
 
     void rank() {
@@ -257,7 +265,7 @@ class FairTree final : public BackfillScheduler {
     std::uint32_t lanes_ = 0;
     std::vector<JobIndex> running_;
     std::vector<std::int64_t> since_;  // by job: counted until then; kNever: does not run
-    std::vector<std::pair<std::uint32_t, long double>> new_usage_;  // of runs that are over
+    std::vector<std::pair<std::uint32_t, long double>> new_usage_;  // not counted yet
     std::int64_t next_at_, counted_at_;
 };
 
