@@ -665,8 +665,10 @@ int run(int count, char** arguments) {
     if (!line.ok()) {
         return say(line.error(), kUsage);
     }
-    if (const auto code = print_about(table, *line)) {
-        return *code;
+    if (line->has("help") || line->has("usage") || line->has("version")) {
+        return print_text(line->has("help")    ? help_text(table)
+                          : line->has("usage") ? usage_text(table)
+                                               : version_text(table));
     }
     const auto command = replay_command(*line);
     if (!command.ok()) {

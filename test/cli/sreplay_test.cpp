@@ -356,6 +356,7 @@ TEST_F(Sreplay, a_full_device_is_named) {
     const Answer answer = run("--json >/dev/full");
     EXPECT_EQ(answer.code, 1);
     EXPECT_EQ(answer.err, "sreplay: standard output: No space left on device\n");
+    EXPECT_EQ(sreplay("--help >/dev/full").err, answer.err);
 }
 
 TEST_F(Sreplay, what_changes_nothing_is_warned_of) {
