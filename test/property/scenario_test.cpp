@@ -159,7 +159,8 @@ sim::Scenario random_week(std::uint32_t seed, bool lane) {
     }
     scenario.set("jobs", jobs);
     scenario.set("until", 7 * 86400);
-    scenario.set("expect", Json::array());
+    scenario.set("expect", Json::array().append(
+                               Json::object().set("metric", "preemptions").set("at_least", 0)));
     return scenario_of(scenario.compact(), "random week " + std::to_string(seed));
 }
 
