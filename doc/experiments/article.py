@@ -333,4 +333,3 @@ def run(lab, seeds):
             for (nodes, regime, policy), got in answers.items()},
         "drains": {policy: sorted(seconds) for policy, seconds in times.items()}})
     return rows
-
