@@ -35,7 +35,8 @@ std::string followed(std::string name) {
             break;
         }
         const std::string to(target, static_cast<std::size_t>(length));
-        name = to.front() == '/' ? to : folder_of(name) + "/" + to;
+        std::string next = to.front() == '/' ? std::string() : folder_of(name).append("/");
+        name = next.append(to);
     }
     return name;
 }
