@@ -84,12 +84,23 @@ Excepted exception_of(const sim::Scenario& scenario, std::string_view rule) {
     return Excepted::no;
 }
 
+// Under a sanitizer, which makes each run five times as long, every fifth of the other rules'
+// cases.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::size_t kEvery = 5;
+#else
+constexpr std::size_t kEvery = 1;
+#endif
+
 class WithoutRule : public testing::TestWithParam<sim::RuleSwitch> {};
 
 TEST_P(WithoutRule, its_own_scenarios_fail_and_the_others_hold) {
     const sim::RuleSwitch& rule = GetParam();
-    std::size_t own = 0;
+    std::size_t own = 0, number = 0;
     for (const sim::Scenario& scenario : scenarios()) {
+        if (scenario.rule != rule.name && ++number % kEvery != 0) {
+            continue;
+        }
         const std::string failure = failure_without(scenario, rule);
         if (scenario.rule == rule.name) {
             ++own;
