@@ -79,7 +79,8 @@ def submit_all(lab, zero):
                    case.name, "-N", job.nodes, f"--gpus-per-node={job.gpus // job.nodes}", "-t",
                    job.limit_seconds // 60]
         script.append(f"{shlex.join(map(str, options))} <<<{shlex.quote(program)}")
-    answer = lab.run("bash", "-c", "\n".join(script), timeout=60)
+    answer = lab.run("bash", "-c", "\n".join(script), timeout=60, check=False)
+    assert answer.returncode == 0, answer.stderr
     ids = answer.stdout.split()
     assert len(ids) == len(wanted)
     return {case.name: [int(job) for job, (of, _) in zip(ids, wanted) if of is case]
