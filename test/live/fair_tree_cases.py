@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The cases of test_fairtree_agreement.py: trees, past use, and fifty jobs each.
 
-A case has two nodes of eight GPUs, and in the live cluster a partition of its own. Its past use are
-jobs that hold both nodes at first; the fifty queue behind them. Each run ends at an instant of a
+A case has one or two nodes of eight GPUs, and in the live cluster a partition of its own. Its past
+use are jobs that hold all of it at first; the fifty queue behind them. Each run ends at an instant of a
 grid: what real starts take does not add up. Time is cut into cells of CELL seconds, with ends at
 three places of each, away from the instants at which Slurm computes fair shares.
 
@@ -48,6 +48,7 @@ class Case:
     shapes: tuple  # (gpus, nodes)
     cells: tuple
     limits: tuple = (600,)
+    nodes: int = 2
     seed: int = 0
     places: str = ""  # in its cell, of each of the fifty: so that no two runs end at once
 
@@ -98,6 +99,12 @@ CASES = (
           ("mail", "besideb", 4, 1, 13)),
          ((4, 1),), (2, 2, 3),
          seed=822, places="01000000011101111001101010001110000101010011001200"),
+    Case("sizes", "jobs of two, four and eight GPUs with different limits fill gaps of a node",
+         {"sizesa": ("", 30), "sizesb": ("", 6), "sizesc": ("", 1)},
+         (("games", "sizesa"), ("man", "sizesb"), ("news", "sizesc")),
+         (("games", "sizesa", 4, 1, 11), ("man", "sizesb", 2, 1, 9), ("news", "sizesc", 2, 1, 12)),
+         ((2, 1), (4, 1), (4, 1), (8, 1)), (1, 1, 2), LIMITS, nodes=1,
+         seed=489, places="00000000101010201010201000010010010010001200001100"),
     Case("gangs", "jobs of both nodes among jobs of one",
          {"gangsa": ("", 30), "gangsb": ("", 6), "gangsc": ("", 1)},
          (("games", "gangsa"), ("man", "gangsb"), ("news", "gangsc")),

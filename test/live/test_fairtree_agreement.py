@@ -22,8 +22,13 @@ from fair_tree_cases import CASES, CELL, FIRST_SUBMISSION, PERIOD
 SPEED = 60
 TOP = Path(__file__).resolve().parents[2]
 SREPLAY = Path(os.environ.get("TRANCHE_BUILD", TOP / "build")) / "sreplay"
-NODES = 2  # of each case
 GPUS = 8
+
+
+def nodes_of(case):
+    before = sum(other.nodes for other in CASES[:CASES.index(case)])
+    return f"g[{before + 1}-{before + case.nodes}]"
+
 
 # Usage counts GPUs, as the baseline's does. bf_job_part_count_reserve=1 is EASY: without it Slurm
 # reserves for every waiting job.
@@ -32,8 +37,8 @@ SETTINGS = [
     "DebugFlags=Priority",
     "SchedulerParameters=bf_continue,bf_interval=4,batch_sched_delay=1,default_queue_depth=1000,"
     "bf_job_part_count_reserve=1",
-    *(f"PartitionName={case.name} Nodes=g[{NODES * i + 1}-{NODES * i + NODES}] MaxTime=INFINITE "
-      'TRESBillingWeights="CPU=0,GRES/gpu=1"' for i, case in enumerate(CASES)),
+    *(f"PartitionName={case.name} Nodes={nodes_of(case)} MaxTime=INFINITE "
+      'TRESBillingWeights="CPU=0,GRES/gpu=1"' for case in CASES),
 ]
 
 
@@ -107,7 +112,7 @@ def simulated_order(case, folder):
                          f"{job.gpus},{job.nodes},{runtime},{job.limit_seconds}")
         jobs.write_text("\n".join(lines) + "\n")
         subprocess.run(
-            [SREPLAY, "run", f"--jobs={jobs}", f"--cluster={NODES}x{GPUS}",
+            [SREPLAY, "run", f"--jobs={jobs}", f"--cluster={case.nodes}x{GPUS}",
              f"--budgets={budgets}", f"--events={events}", f"--trace={trace}",
              "--policy=fairtree", "--json"], check=True, stdout=subprocess.DEVNULL)
         starts = {int(entry["job"]): entry["at"] - zero
@@ -122,7 +127,7 @@ def simulated_order(case, folder):
     pytest.fail(f"{case.name}: starts and runtimes do not agree")
 
 
-@pytest.mark.lab(nodes=NODES * len(CASES), gpus=GPUS, stock=True, slurmdbd=True, faketime=SPEED,
+@pytest.mark.lab(nodes=sum(case.nodes for case in CASES), gpus=GPUS, stock=True, slurmdbd=True, faketime=SPEED,
                  settings=SETTINGS, fresh=True)
 def test_fifty_jobs_start_in_the_order_of_the_real_fair_tree(lab, tmp_path):
     add_accounts(lab)
