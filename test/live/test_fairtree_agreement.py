@@ -152,6 +152,6 @@ def test_fifty_jobs_start_in_the_order_of_the_real_fair_tree(lab, tmp_path):
         assert sum(map(len, foreseen)) == len(case.past) + 50
         if came != foreseen:
             differing[case.name] = next(pair for pair in zip(came, foreseen) if pair[0] != pair[1])
-    # Of the six, one in which gangs or sizes are backfilled may differ: which of two nodes that become
-    # free in one second slurmctld sees first is a toss on a busy machine.
-    assert len(CASES) - len(differing) >= 5, differing
+    # Where different sizes fill the gaps of one node, slurmctld's backfill now and then starts two jobs
+    # the other way round; why is not known (doc/design/simulator.md).
+    assert set(differing) <= {"sizes"}, differing

@@ -2,9 +2,10 @@
 // A cluster kept up to date change by change, for a host that makes a pass after each: the work of
 // a pass follows from what can happen in it, not from the length of the queue.
 //
-// Decides by the same objects as run_pass() on a fresh view (a property test compares). Slots are
-// indices into view().pending and view().runs; they stay until removed and are used again after.
-// Jobs are governed and of one task. Not thread-safe.
+// Decides by the same objects as run_pass() on a fresh view. A property test compares: what one
+// decision makes possible may come in the next round of the same instant instead. Slots are indices
+// into view().pending and view().runs; they stay until removed and are used again after. Jobs are
+// governed and of one task. Not thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -243,7 +243,6 @@ class PassState {
         } else {
             protected_gpus_ += job.shape.gpus;
         }
-        // Whoever was refused a run of this side may be allowed it by the next pass.
     }
 
     const ClusterView& view_;
