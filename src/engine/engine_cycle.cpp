@@ -16,16 +16,9 @@ using Stopwatch = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kEditPatience{5000};
-constexpr std::int64_t kClaimantPatience = 60;      // after its room is free, before it is a waste
 constexpr std::int64_t kRegistrationSeconds = 600;  // in which nodes register at a first start
-constexpr std::int64_t kVerifyPause = 5;            // after Slurm said a plan cannot work
 constexpr std::int64_t kRebuildPause = 30;          // after the ledger did not answer
-// Above the plan band: a task of an array for which somebody leaves, the first one highest.
-constexpr std::uint32_t kLeadingPriority = 4294500000;
-constexpr std::uint32_t kMostLeading = 100000;
-constexpr std::uint32_t kMostSplits = 500;  // tasks in one cycle: 5 ms of the job lock
-constexpr std::size_t kRecentPreemptions = 500;
-constexpr std::size_t kRecentDelays = 1000;
+constexpr std::uint32_t kMostSplits = 500;          // tasks in one cycle: 5 ms of the job lock
 
 std::int64_t microseconds_since(Stopwatch::time_point start) {
     return std::chrono::duration_cast<std::chrono::microseconds>(Stopwatch::now() - start).count();
@@ -96,7 +89,8 @@ EngineCycle::EngineCycle(std::unique_ptr<Host> host, EngineOptions options,
     : host_(std::move(host)),
       options_(std::move(options)),
       kick_(std::move(kick)),
-      clock_(std::move(clock)) {}
+      clock_(std::move(clock)),
+      plans_(*host_, tracker_, kick_, clock_) {}
 
 void EngineCycle::open() {
     load_settings(true);
@@ -140,11 +134,7 @@ void EngineCycle::take_over(const LedgerContents& contents) {
     tracker_ = JobTracker();
     tracker_.restore(contents);
     unwritten_ = {};
-    restore_plans(contents);
-    recent_ = contents.preemptions;
-    for (const PreemptionRecord& record : recent_) {
-        eviction_times_.push_back(record.warned_at);
-    }
+    plans_.restore(contents, *settings_);
     rebuild_ledger(contents);
     ledger_loaded_ = true;
     const std::lock_guard lock(new_tree_mutex_);
@@ -184,57 +174,6 @@ void EngineCycle::follow_settings() {
             "computed anew yet: " +
                 contents.error());
     }
-}
-
-void EngineCycle::restore_plans(const LedgerContents& contents) {
-    for (const PlanRow& row : contents.plans) {
-        LivePlan live;
-        live.plan.claimant = row.claimant;
-        live.plan.weight_milli = row.weight_milli;
-        live.plan.commitment_seconds = row.commitment_seconds;
-        live.plan.gpus = row.gpus;
-        live.plan.made_at = row.made_at;
-        live.plan.express = row.express;
-        live.plan.victims = row.victims;
-        for (const PlanNodeRow& node : row.nodes) {
-            live.nodes.push_back(node.node);
-            // The node's number of today is filled in by follow_plans().
-            live.plan.where.push_back({kNoId, node.gpus, node.cpus, node.memory_mib});
-        }
-        for (const JobId victim : row.victims) {
-            LiveVictim live_victim;
-            live_victim.eviction.victim = victim;
-            live_victim.eviction.claimant = row.claimant;
-            for (const PreemptionRecord& record : contents.preemptions) {
-                if (record.victim == victim && record.claimant == row.claimant &&
-                    record.planned_at == row.made_at) {
-                    live_victim.record = record;
-                }
-            }
-            live_victim.warned = live_victim.record.warned_at != 0;
-            const SegmentRow* segment = tracker_.open_segment(victim);
-            if (segment == nullptr || live_victim.record.gone_at != 0) {
-                live_victim.state = EvictionState::gone;
-                if (live_victim.record.gone_at == 0) {
-                    live_victim.record.gone_at = host_->now();
-                }
-            } else {
-                live_victim.eviction.requeue = segment->resumable && !segment->interactive;
-                live_victim.grace_ends_milliseconds =
-                    1000 *
-                    (live_victim.record.warned_at +
-                     (segment->kind != RunKind::allocated ? settings_->grace_time_free_seconds
-                      : segment->interactive ? settings_->grace_time_interactive_seconds
-                                             : settings_->grace_time_seconds));
-            }
-            live.victims.push_back(std::move(live_victim));
-        }
-        if (live.emptied()) {
-            live.emptied_at = host_->now();
-        }
-        book_.add(std::move(live));
-    }
-    kick_();  // whoever looks after victims
 }
 
 void EngineCycle::note_capacity(const HostSnapshot& snapshot, LedgerBatch& out) {
@@ -288,185 +227,6 @@ std::shared_ptr<const BudgetTree> EngineCycle::apply_new_tree() {
         new_tree_.reset();
     }
     return tree_;
-}
-
-void EngineCycle::put_plans(LedgerBatch& out) const {
-    std::vector<PlanRow> rows;
-    for (const LivePlan& live : book_.plans()) {
-        PlanRow row;
-        row.claimant = live.plan.claimant;
-        row.weight_milli = live.plan.weight_milli;
-        row.commitment_seconds = live.plan.commitment_seconds;
-        row.gpus = live.plan.gpus;
-        row.made_at = live.plan.made_at;
-        row.express = live.plan.express;
-        row.victims = live.plan.victims;
-        for (std::size_t i = 0; i < live.nodes.size(); ++i) {
-            const NodeShare& share = live.plan.where[i];
-            row.nodes.push_back({live.nodes[i], share.gpus, share.cpus, share.memory_mib});
-        }
-        rows.push_back(std::move(row));
-    }
-    out.plans = std::move(rows);
-}
-
-void EngineCycle::end_plan(const LivePlan& plan, const std::string& outcome,
-                           std::int64_t started_at, LedgerBatch& out) {
-    for (const LiveVictim& victim : plan.victims) {
-        if (!victim.warned) {
-            continue;  // had left by itself before anybody told it to
-        }
-        PreemptionRecord record = victim.record;
-        // Whatever became of the claimant, it does not need this one's room any more.
-        const bool stays =
-            victim.state == EvictionState::in_grace && host_->take_back(victim.eviction);
-        tracker_.clear_leaving(victim.eviction.victim, stays, out);
-        record.outcome = stays ? "taken-back" : outcome;
-        record.claimant_started_at = started_at;
-        out.preemptions.push_back(record);
-        const auto known = std::find_if(recent_.begin(), recent_.end(), [&](const auto& r) {
-            return r.victim == record.victim && r.claimant == record.claimant &&
-                   r.planned_at == record.planned_at;
-        });
-        if (known != recent_.end()) {
-            *known = record;
-        }
-        if (!stays) {
-            health_.wasted += outcome == "wasted" ? 1 : 0;
-            health_.overtaken += outcome == "overtaken" ? 1 : 0;
-            health_.claimant_left += outcome == "claimant-left" ? 1 : 0;
-        }
-    }
-    host_->unpin(plan.plan.claimant);
-    log(Host::LogLevel::info,
-        "the plan of job " + std::to_string(plan.plan.claimant) + " is over: " + outcome);
-}
-
-// What became of each plan since the last snapshot, and the claimant's numbers of today.
-void EngineCycle::follow_plans(const HostSnapshot& snapshot, LedgerBatch& out) {
-    std::unordered_map<JobId, const HostJob*> jobs;
-    std::unordered_map<std::string, NodeIndex> nodes;
-    for (const HostJob& job : snapshot.jobs) {
-        jobs.emplace(job.id, &job);
-    }
-    for (NodeIndex n = 0; n < snapshot.nodes.size(); ++n) {
-        nodes.emplace(snapshot.nodes[n].name, n);
-    }
-    bool changed = false;
-    for (const LivePlan& live : book_.plans()) {
-        const auto it = jobs.find(live.plan.claimant);
-        const HostJob* job = it == jobs.end() ? nullptr : it->second;
-        std::string outcome;
-        std::int64_t started_at = 0;
-        if (job == nullptr || job->state == HostJobState::finished) {
-            const bool ran = job != nullptr && job->start_at >= live.plan.made_at &&
-                             job->start_at != 0 && job->end_at > job->start_at;
-            outcome = ran ? "started" : "claimant-left";
-            started_at = ran ? job->start_at : 0;
-        } else if (job->state != HostJobState::pending) {
-            started_at = job->start_at;
-            const bool on_plan =
-                std::all_of(job->where.begin(), job->where.end(), [&](const NodeShare& share) {
-                    return std::find(live.nodes.begin(), live.nodes.end(),
-                                     snapshot.nodes[share.node].name) != live.nodes.end();
-                });
-            outcome = on_plan ? "started" : "overtaken";
-        } else if (job->block != StartBlock::none || settings_->dry_run) {
-            outcome = "claimant-left";  // held, limited or put off meanwhile
-        } else if (std::any_of(live.nodes.begin(), live.nodes.end(), [&](const auto& name) {
-                       const auto node = nodes.find(name);
-                       return node == nodes.end() || !snapshot.nodes[node->second].up ||
-                              snapshot.nodes[node->second].draining;
-                   })) {
-            outcome = "claimant-left";  // its nodes are gone: it is planned anew
-        } else if (live.emptied_at != 0 && snapshot.now - live.emptied_at > kClaimantPatience &&
-                   std::none_of(live.nodes.begin(), live.nodes.end(), [&](const auto& name) {
-                       return snapshot.nodes[nodes.at(name)].completing;
-                   })) {
-            outcome = "wasted";
-        }
-        if (outcome.empty()) {
-            host_->pin(live.plan.claimant, live.nodes);
-            continue;
-        }
-        LivePlan ended;
-        if (book_.remove(live.plan.claimant, ended)) {
-            end_plan(ended, outcome, started_at, out);
-            changed = true;
-        }
-    }
-    if (changed) {
-        put_plans(out);
-        kick_();
-    }
-}
-
-bool EngineCycle::make_plan(const PlanDecision& decision, const EngineView& next,
-                            LedgerBatch& out) {
-    LivePlan live;
-    live.plan = decision.plan;
-    if (const JobCard* card = next.card(live.plan.claimant)) {
-        live.array_job_id = card->array_job_id;
-    }
-    std::string node_text;
-    for (const NodeShare& share : live.plan.where) {
-        live.nodes.push_back(next.view.nodes[share.node].name);
-        node_text += (node_text.empty() ? "" : ",") + live.nodes.back();
-    }
-    const JobId claimant = decision.plan.claimant;
-    if (const Status status = host_->verify(claimant, live.plan.victims, live.nodes);
-        !status.ok()) {
-        no_plan_until_[claimant] = next.at + kVerifyPause;
-        log(Host::LogLevel::verbose, "no plan for job " + std::to_string(claimant) + " on " +
-                                         node_text + ": " + status.error());
-        return false;
-    }
-    for (const VictimDecision& victim : decision.victims) {
-        const Run& run = next.view.runs[victim.run];
-        LiveVictim live_victim;
-        live_victim.record = record_of(victim, live.plan, run, next.standings,
-                                       next.available_weight_milli, node_text);
-        Eviction& eviction = live_victim.eviction;
-        eviction.victim = run.id;
-        eviction.claimant = claimant;
-        eviction.grace_seconds = grace_seconds(run, *settings_);
-        eviction.requeue = run.resumable && !run.interactive;
-        eviction.quiet = run.interactive;
-        eviction.message =
-            "tranche: " + eviction_message(live_victim.record, run, eviction.grace_seconds);
-        live.victims.push_back(std::move(live_victim));
-    }
-    // Its place is safe before anybody leaves: the band above all others, and its nodes.
-    host_->set_priorities({{claimant, band_floor(Band::plan) + 1}});
-    host_->pin(claimant, live.nodes);
-    for (std::size_t i = 0; i < live.victims.size(); ++i) {
-        LiveVictim& victim = live.victims[i];
-        const Status status = host_->warn(victim.eviction);
-        if (!status.ok()) {
-            // It ended or left meanwhile: its room is free all the same.
-            victim.state = EvictionState::not_ours;
-            victim.record.gone_at = next.at;
-            log(Host::LogLevel::verbose, status.error());
-            continue;
-        }
-        victim.warned = true;
-        victim.record.warned_at = host_->now();
-        victim.grace_ends_milliseconds = clock_() + victim.eviction.grace_seconds * 1000;
-        tracker_.set_leaving(victim.eviction.victim, claimant, live.plan.express, *settings_, out);
-        eviction_times_.push_back(victim.record.warned_at);
-        ++health_.preemptions;
-        out.preemptions.push_back(victim.record);
-        recent_.push_back(victim.record);
-        log(Host::LogLevel::info,
-            eviction_message(victim.record, next.view.runs[decision.victims[i].run],
-                             victim.eviction.grace_seconds) +
-                " [" + victim.record.reason + "]");
-    }
-    if (live.emptied()) {
-        live.emptied_at = next.at;
-    }
-    book_.add(std::move(live));
-    return true;
 }
 
 // Tasks that may start before the next ranking get records of their own, so that slurmctld does
@@ -538,12 +298,10 @@ void EngineCycle::write_priorities(EngineView& next) {
         }
     }
     std::vector<std::uint32_t> assigned = spaced_priorities(bands, previous);
-    for (const LivePlan& live : book_.plans()) {
-        for (std::size_t i = 0; live.priority != 0 && i < listed.size(); ++i) {
-            if (next.view.pending[listed[i]].id == live.plan.claimant) {
-                assigned[i] = live.priority;
-                break;
-            }
+    const auto of_plans = plans_.priorities();
+    for (std::size_t i = 0; !of_plans.empty() && i < listed.size(); ++i) {
+        if (const auto it = of_plans.find(next.view.pending[listed[i]].id); it != of_plans.end()) {
+            assigned[i] = it->second;
         }
     }
     std::unordered_map<JobId, std::uint32_t> priorities;
@@ -592,7 +350,7 @@ void EngineCycle::step() {
     LedgerBatch& batch = unwritten_;
     note_capacity(snapshot, batch);
     tracker_.observe(snapshot, *settings_, *tree, *ledger_, batch);
-    follow_plans(snapshot, batch);
+    plans_.follow(snapshot, *settings_, batch);
 
     auto next = std::make_shared<EngineView>();
     next->at = snapshot.now;
@@ -607,27 +365,7 @@ void EngineCycle::step() {
         next->available_weight_milli +=
             node.usable ? node.gpus * settings_->gpu_weight_milli(node.gpu_type) : 0;
     }
-    std::unordered_map<std::string, NodeIndex> node_numbers;
-    for (NodeIndex n = 0; n < next->view.nodes.size(); ++n) {
-        node_numbers.emplace(next->view.nodes[n].name, n);
-    }
-    for (const LivePlan& live : book_.plans()) {
-        Plan plan = live.plan;
-        for (std::size_t i = 0; i < live.nodes.size(); ++i) {
-            plan.where[i].node = node_numbers.at(live.nodes[i]);
-        }
-        if (const JobCard* card = next->card(plan.claimant)) {
-            plan.budget = card->budget.empty() ? kNoBudgetId : ledger_->budget_id(card->budget);
-            plan.member = ledger_->member_id(plan.budget, card->user);
-            next->view.plans.push_back(std::move(plan));
-        }
-    }
-    std::erase_if(eviction_times_, [&](std::int64_t at) { return at < next->at - 3600; });
-    next->view.evictions_last_hour = static_cast<std::int64_t>(eviction_times_.size());
-    std::erase_if(no_plan_until_, [&](const auto& entry) { return entry.second <= next->at; });
-    for (PendingJob& job : next->view.pending) {
-        job.plannable = job.plannable && !no_plan_until_.contains(job.id);
-    }
+    plans_.fill(*next, *ledger_);
     mark_impossible(next->view);
 
     next->standings = ledger_->standings(snapshot.now);
@@ -667,7 +405,7 @@ void EngineCycle::step() {
             if (next->view.pending[decision.job].tasks > 1) {
                 continue;  // the task gets a record of its own first: planned in the next cycle
             }
-            if (make_plan(decision, *next, batch)) {
+            if (plans_.make(decision, *next, batch)) {
                 planned = true;
                 if (decision.plan.express) {
                     express.insert(id);
@@ -675,7 +413,7 @@ void EngineCycle::step() {
             }
         }
         if (planned) {
-            put_plans(batch);
+            plans_.put(batch);
             kick_();  // the claimant's priority is that of the plan band
         }
         tracker_.expect_starts(std::move(express), std::move(as_free));
@@ -692,11 +430,6 @@ void EngineCycle::step() {
     for (SideId side = 0; side < next->standings.sides.size(); ++side) {
         next->funded_milli_seconds.push_back(funded_milli_seconds(next->standings, side, capacity));
     }
-    if (recent_.size() > kRecentPreemptions) {
-        recent_.erase(recent_.begin(),
-                      recent_.end() - static_cast<std::ptrdiff_t>(kRecentPreemptions));
-    }
-    next->recent_preemptions = recent_;
     if (!ledger_loaded_) {
         unwritten_ = {};
     } else if (!unwritten_.empty()) {
@@ -715,14 +448,11 @@ void EngineCycle::step() {
         health_.faults = faults_;
         health_.last_fault = last_fault_;
     }
-    {
-        const std::lock_guard lock(delay_mutex_);
-        health_.grace_delays_milliseconds = delays_;
-    }
     health_.complaints = settings_complaints_;
     health_.complaints.insert(health_.complaints.end(), host_complaints_.begin(),
                               host_complaints_.end());
     next->health = health_;
+    plans_.report(*next);
     publish(std::move(next));
     if (wake) {
         host_->wake();
@@ -749,55 +479,6 @@ void EngineCycle::close() {
             "the ledger's file does not answer: what was not written yet is "
             "left to its thread");
     }
-}
-
-// Once a task of an array does not fit, slurmctld passes over the others of that array, and the
-// room that is made for one of them would go to whoever comes next. So they get their rooms one
-// after the other: whose victim leaves first is highest, and the graces of the others last until it
-// has started.
-bool EngineCycle::follow_victims() {
-    const std::vector<PlanBook::Errand> errands = book_.errands();
-    std::unordered_map<std::uint32_t, JobId> leaders = book_.leaders();
-    std::vector<PriorityChange> leading;
-    bool emptied = false;
-    for (const PlanBook::Errand& errand : errands) {
-        // The grace is whole: the host's own clock counts in seconds, this one does not.
-        bool over = clock_() >= errand.grace_ends_milliseconds;
-        const auto leader = leaders.find(errand.array_job_id);
-        if (over && errand.state == EvictionState::in_grace && leader != leaders.end() &&
-            leader->second != errand.claimant) {
-            over = false;
-            book_.extend_grace(errand.claimant, errand.eviction.victim, clock_());
-        }
-        const EvictionState state = host_->follow(errand.eviction, over ? host_->now() : kNever);
-        const std::int64_t now = host_->now();
-        const std::int64_t late = clock_() - errand.grace_ends_milliseconds;
-        if (errand.state == EvictionState::in_grace && state != EvictionState::in_grace) {
-            if (late >= 0) {
-                const std::lock_guard lock(delay_mutex_);
-                delays_.push_back(late);
-                if (delays_.size() > kRecentDelays) {
-                    delays_.erase(delays_.begin());
-                }
-            }
-            if (errand.array_job_id != 0 && !errand.leads &&
-                (leading.empty() || leading.back().id != errand.claimant)) {
-                const std::uint32_t priority = kLeadingPriority - leading_count_++ % kMostLeading;
-                book_.set_priority(errand.claimant, priority);
-                leading.push_back({errand.claimant, priority});
-                leaders.emplace(errand.array_job_id, errand.claimant);
-            }
-        }
-        emptied = book_.note(errand.claimant, errand.eviction.victim, state, now) || emptied;
-    }
-    if (!leading.empty()) {
-        host_->set_priorities(leading);
-    }
-    if (emptied) {
-        host_->wake();
-        kick_();
-    }
-    return !errands.empty();
 }
 
 std::shared_ptr<const EngineView> EngineCycle::view() const {

@@ -23,7 +23,7 @@
 #include "engine/engine.hpp"
 #include "engine/job_tracker.hpp"
 #include "engine/ledger_writer.hpp"
-#include "engine/plan_book.hpp"
+#include "engine/plan_keeper.hpp"
 
 namespace tranche {
 
@@ -50,7 +50,7 @@ class EngineCycle {
     void close();
 
     // Ends graces that are over. True while there is a victim to look after.
-    bool follow_victims();
+    bool follow_victims() { return plans_.follow_victims(); }
 
     // tranche.conf is read again by the next step.
     void reload_settings() noexcept { reload_settings_ = true; }
@@ -71,17 +71,11 @@ class EngineCycle {
     void take_over(const LedgerContents& contents);
     void rebuild_ledger(const LedgerContents& contents);
     void follow_settings();
-    void restore_plans(const LedgerContents& contents);
     void note_capacity(const HostSnapshot& snapshot, LedgerBatch& out);
     Int128 capacity_over_window(std::int64_t now);
     std::shared_ptr<const BudgetTree> apply_new_tree();
-    void follow_plans(const HostSnapshot& snapshot, LedgerBatch& out);
-    void end_plan(const LivePlan& plan, const std::string& outcome, std::int64_t started_at,
-                  LedgerBatch& out);
-    bool make_plan(const PlanDecision& decision, const EngineView& next, LedgerBatch& out);
     std::vector<JobId> split_arrays(const EngineView& next);
     void write_priorities(EngineView& next);
-    void put_plans(LedgerBatch& out) const;
     void publish(std::shared_ptr<EngineView> next);
 
     const std::unique_ptr<Host> host_;
@@ -101,13 +95,10 @@ class EngineCycle {
     bool rebuild_due_ = false;  // the settings of the window changed
     std::int64_t rebuild_not_before_ = 0;
     std::vector<CapacityRow> capacity_;
-    std::vector<PreemptionRecord> recent_;
-    std::vector<std::int64_t> eviction_times_;
-    std::unordered_map<JobId, std::int64_t> no_plan_until_;
     EngineHealth health_;
+    PlanKeeper plans_;  // its part of the clock thread as well
 
     // Shared, each behind its own leaf.
-    PlanBook book_;
     std::atomic<LedgerWriter*> writer_ptr_{nullptr};
     std::atomic<bool> reload_settings_{false};
     mutable std::mutex view_mutex_;
@@ -123,9 +114,6 @@ class EngineCycle {
     std::int64_t faults_ = 0;
     std::string last_fault_;
     std::set<std::string> logged_faults_;
-    std::uint32_t leading_count_ = 0;  // of the clock thread
-    std::mutex delay_mutex_;
-    std::vector<std::int64_t> delays_;  // milliseconds, newest last
 };
 
 }  // namespace tranche

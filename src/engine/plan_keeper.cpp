@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "engine/plan_keeper.hpp"
+
+#include <algorithm>
+
+#include "common/policy/classes.hpp"
+#include "common/policy/ranking.hpp"
+
+namespace tranche {
+namespace {
+
+constexpr std::int64_t kClaimantPatience = 60;  // after its room is free, before it is a waste
+constexpr std::int64_t kVerifyPause = 5;        // after Slurm said a plan cannot work
+// Above the plan band: a task of an array for which somebody leaves, the first one highest.
+constexpr std::uint32_t kLeadingPriority = 4294500000;
+constexpr std::uint32_t kMostLeading = 100000;
+constexpr std::size_t kRecentPreemptions = 500;
+constexpr std::size_t kRecentDelays = 1000;
+
+}  // namespace
+
+PlanKeeper::PlanKeeper(Host& host, JobTracker& tracker, std::function<void()> kick,
+                       std::function<std::int64_t()> clock)
+    : host_(host), tracker_(tracker), kick_(std::move(kick)), clock_(std::move(clock)) {}
+
+void PlanKeeper::restore(const LedgerContents& contents, const Settings& settings) {
+    recent_ = contents.preemptions;
+    for (const PreemptionRecord& record : recent_) {
+        eviction_times_.push_back(record.warned_at);
+    }
+    for (const PlanRow& row : contents.plans) {
+        LivePlan live;
+        live.plan.claimant = row.claimant;
+        live.plan.weight_milli = row.weight_milli;
+        live.plan.commitment_seconds = row.commitment_seconds;
+        live.plan.gpus = row.gpus;
+        live.plan.made_at = row.made_at;
+        live.plan.express = row.express;
+        live.plan.victims = row.victims;
+        for (const PlanNodeRow& node : row.nodes) {
+            live.nodes.push_back(node.node);
+            // The node's number of today is filled in by follow_plans().
+            live.plan.where.push_back({kNoId, node.gpus, node.cpus, node.memory_mib});
+        }
+        for (const JobId victim : row.victims) {
+            LiveVictim live_victim;
+            live_victim.eviction.victim = victim;
+            live_victim.eviction.claimant = row.claimant;
+            for (const PreemptionRecord& record : contents.preemptions) {
+                if (record.victim == victim && record.claimant == row.claimant &&
+                    record.planned_at == row.made_at) {
+                    live_victim.record = record;
+                }
+            }
+            live_victim.warned = live_victim.record.warned_at != 0;
+            const SegmentRow* segment = tracker_.open_segment(victim);
+            if (segment == nullptr || live_victim.record.gone_at != 0) {
+                live_victim.state = EvictionState::gone;
+                if (live_victim.record.gone_at == 0) {
+                    live_victim.record.gone_at = host_.now();
+                }
+            } else {
+                live_victim.eviction.requeue = segment->resumable && !segment->interactive;
+                live_victim.grace_ends_milliseconds =
+                    1000 * (live_victim.record.warned_at +
+                            (segment->kind != RunKind::allocated ? settings.grace_time_free_seconds
+                             : segment->interactive ? settings.grace_time_interactive_seconds
+                                                    : settings.grace_time_seconds));
+            }
+            live.victims.push_back(std::move(live_victim));
+        }
+        if (live.emptied()) {
+            live.emptied_at = host_.now();
+        }
+        book_.add(std::move(live));
+    }
+    kick_();  // whoever looks after victims
+}
+
+void PlanKeeper::follow(const HostSnapshot& snapshot, const Settings& settings, LedgerBatch& out) {
+    std::unordered_map<JobId, const HostJob*> jobs;
+    std::unordered_map<std::string, NodeIndex> nodes;
+    for (const HostJob& job : snapshot.jobs) {
+        jobs.emplace(job.id, &job);
+    }
+    for (NodeIndex n = 0; n < snapshot.nodes.size(); ++n) {
+        nodes.emplace(snapshot.nodes[n].name, n);
+    }
+    bool changed = false;
+    for (const LivePlan& live : book_.plans()) {
+        const auto it = jobs.find(live.plan.claimant);
+        const HostJob* job = it == jobs.end() ? nullptr : it->second;
+        std::string outcome;
+        std::int64_t started_at = 0;
+        if (job == nullptr || job->state == HostJobState::finished) {
+            const bool ran = job != nullptr && job->start_at >= live.plan.made_at &&
+                             job->start_at != 0 && job->end_at > job->start_at;
+            outcome = ran ? "started" : "claimant-left";
+            started_at = ran ? job->start_at : 0;
+        } else if (job->state != HostJobState::pending) {
+            started_at = job->start_at;
+            const bool on_plan =
+                std::all_of(job->where.begin(), job->where.end(), [&](const NodeShare& share) {
+                    return std::find(live.nodes.begin(), live.nodes.end(),
+                                     snapshot.nodes[share.node].name) != live.nodes.end();
+                });
+            outcome = on_plan ? "started" : "overtaken";
+        } else if (job->block != StartBlock::none || settings.dry_run) {
+            outcome = "claimant-left";  // held, limited or put off meanwhile
+        } else if (std::any_of(live.nodes.begin(), live.nodes.end(), [&](const auto& name) {
+                       const auto node = nodes.find(name);
+                       return node == nodes.end() || !snapshot.nodes[node->second].up ||
+                              snapshot.nodes[node->second].draining;
+                   })) {
+            outcome = "claimant-left";  // its nodes are gone: it is planned anew
+        } else if (live.emptied_at != 0 && snapshot.now - live.emptied_at > kClaimantPatience &&
+                   std::none_of(live.nodes.begin(), live.nodes.end(), [&](const auto& name) {
+                       return snapshot.nodes[nodes.at(name)].completing;
+                   })) {
+            outcome = "wasted";
+        }
+        if (outcome.empty()) {
+            host_.pin(live.plan.claimant, live.nodes);
+            continue;
+        }
+        LivePlan ended;
+        if (book_.remove(live.plan.claimant, ended)) {
+            end(ended, outcome, started_at, out);
+            changed = true;
+        }
+    }
+    if (changed) {
+        put(out);
+        kick_();
+    }
+}
+
+void PlanKeeper::fill(EngineView& next, UsageLedger& ledger) {
+    std::unordered_map<std::string, NodeIndex> node_numbers;
+    for (NodeIndex n = 0; n < next.view.nodes.size(); ++n) {
+        node_numbers.emplace(next.view.nodes[n].name, n);
+    }
+    for (const LivePlan& live : book_.plans()) {
+        Plan plan = live.plan;
+        for (std::size_t i = 0; i < live.nodes.size(); ++i) {
+            plan.where[i].node = node_numbers.at(live.nodes[i]);
+        }
+        if (const JobCard* card = next.card(plan.claimant)) {
+            plan.budget = card->budget.empty() ? kNoBudgetId : ledger.budget_id(card->budget);
+            plan.member = ledger.member_id(plan.budget, card->user);
+            next.view.plans.push_back(std::move(plan));
+        }
+    }
+    std::erase_if(eviction_times_, [&](std::int64_t at) { return at < next.at - 3600; });
+    next.view.evictions_last_hour = static_cast<std::int64_t>(eviction_times_.size());
+    std::erase_if(no_plan_until_, [&](const auto& entry) { return entry.second <= next.at; });
+    for (PendingJob& job : next.view.pending) {
+        job.plannable = job.plannable && !no_plan_until_.contains(job.id);
+    }
+}
+
+bool PlanKeeper::make(const PlanDecision& decision, const EngineView& next, LedgerBatch& out) {
+    LivePlan live;
+    live.plan = decision.plan;
+    if (const JobCard* card = next.card(live.plan.claimant)) {
+        live.array_job_id = card->array_job_id;
+    }
+    std::string node_text;
+    for (const NodeShare& share : live.plan.where) {
+        live.nodes.push_back(next.view.nodes[share.node].name);
+        node_text += (node_text.empty() ? "" : ",") + live.nodes.back();
+    }
+    const JobId claimant = decision.plan.claimant;
+    if (const Status status = host_.verify(claimant, live.plan.victims, live.nodes); !status.ok()) {
+        no_plan_until_[claimant] = next.at + kVerifyPause;
+        log(Host::LogLevel::verbose, "no plan for job " + std::to_string(claimant) + " on " +
+                                         node_text + ": " + status.error());
+        return false;
+    }
+    for (const VictimDecision& victim : decision.victims) {
+        const Run& run = next.view.runs[victim.run];
+        LiveVictim live_victim;
+        live_victim.record = record_of(victim, live.plan, run, next.standings,
+                                       next.available_weight_milli, node_text);
+        Eviction& eviction = live_victim.eviction;
+        eviction.victim = run.id;
+        eviction.claimant = claimant;
+        eviction.grace_seconds = grace_seconds(run, *next.settings);
+        eviction.requeue = run.resumable && !run.interactive;
+        eviction.quiet = run.interactive;
+        eviction.message =
+            "tranche: " + eviction_message(live_victim.record, run, eviction.grace_seconds);
+        live.victims.push_back(std::move(live_victim));
+    }
+    // Its place is safe before anybody leaves: the band above all others, and its nodes.
+    host_.set_priorities({{claimant, band_floor(Band::plan) + 1}});
+    host_.pin(claimant, live.nodes);
+    for (std::size_t i = 0; i < live.victims.size(); ++i) {
+        LiveVictim& victim = live.victims[i];
+        const Status status = host_.warn(victim.eviction);
+        if (!status.ok()) {
+            // It ended or left meanwhile: its room is free all the same.
+            victim.state = EvictionState::not_ours;
+            victim.record.gone_at = next.at;
+            log(Host::LogLevel::verbose, status.error());
+            continue;
+        }
+        victim.warned = true;
+        victim.record.warned_at = host_.now();
+        victim.grace_ends_milliseconds = clock_() + victim.eviction.grace_seconds * 1000;
+        tracker_.set_leaving(victim.eviction.victim, claimant, live.plan.express, *next.settings,
+                             out);
+        eviction_times_.push_back(victim.record.warned_at);
+        ++preemptions_;
+        out.preemptions.push_back(victim.record);
+        recent_.push_back(victim.record);
+        log(Host::LogLevel::info,
+            eviction_message(victim.record, next.view.runs[decision.victims[i].run],
+                             victim.eviction.grace_seconds) +
+                " [" + victim.record.reason + "]");
+    }
+    if (live.emptied()) {
+        live.emptied_at = next.at;
+    }
+    book_.add(std::move(live));
+    return true;
+}
+
+void PlanKeeper::end(const LivePlan& plan, const std::string& outcome, std::int64_t started_at,
+                     LedgerBatch& out) {
+    for (const LiveVictim& victim : plan.victims) {
+        if (!victim.warned) {
+            continue;  // had left by itself before anybody told it to
+        }
+        PreemptionRecord record = victim.record;
+        // Whatever became of the claimant, it does not need this one's room any more.
+        const bool stays =
+            victim.state == EvictionState::in_grace && host_.take_back(victim.eviction);
+        tracker_.clear_leaving(victim.eviction.victim, stays, out);
+        record.outcome = stays ? "taken-back" : outcome;
+        record.claimant_started_at = started_at;
+        out.preemptions.push_back(record);
+        const auto known = std::find_if(recent_.begin(), recent_.end(), [&](const auto& r) {
+            return r.victim == record.victim && r.claimant == record.claimant &&
+                   r.planned_at == record.planned_at;
+        });
+        if (known != recent_.end()) {
+            *known = record;
+        }
+        if (!stays) {
+            wasted_ += outcome == "wasted" ? 1 : 0;
+            overtaken_ += outcome == "overtaken" ? 1 : 0;
+            claimant_left_ += outcome == "claimant-left" ? 1 : 0;
+        }
+    }
+    host_.unpin(plan.plan.claimant);
+    log(Host::LogLevel::info,
+        "the plan of job " + std::to_string(plan.plan.claimant) + " is over: " + outcome);
+}
+
+void PlanKeeper::put(LedgerBatch& out) const {
+    std::vector<PlanRow> rows;
+    for (const LivePlan& live : book_.plans()) {
+        PlanRow row;
+        row.claimant = live.plan.claimant;
+        row.weight_milli = live.plan.weight_milli;
+        row.commitment_seconds = live.plan.commitment_seconds;
+        row.gpus = live.plan.gpus;
+        row.made_at = live.plan.made_at;
+        row.express = live.plan.express;
+        row.victims = live.plan.victims;
+        for (std::size_t i = 0; i < live.nodes.size(); ++i) {
+            const NodeShare& share = live.plan.where[i];
+            row.nodes.push_back({live.nodes[i], share.gpus, share.cpus, share.memory_mib});
+        }
+        rows.push_back(std::move(row));
+    }
+    out.plans = std::move(rows);
+}
+
+std::unordered_map<JobId, std::uint32_t> PlanKeeper::priorities() const {
+    std::unordered_map<JobId, std::uint32_t> out;
+    for (const LivePlan& live : book_.plans()) {
+        if (live.priority != 0) {
+            out.emplace(live.plan.claimant, live.priority);
+        }
+    }
+    return out;
+}
+
+void PlanKeeper::report(EngineView& next) {
+    if (recent_.size() > kRecentPreemptions) {
+        recent_.erase(recent_.begin(),
+                      recent_.end() - static_cast<std::ptrdiff_t>(kRecentPreemptions));
+    }
+    next.recent_preemptions = recent_;
+    next.health.preemptions = preemptions_;
+    next.health.wasted = wasted_;
+    next.health.overtaken = overtaken_;
+    next.health.claimant_left = claimant_left_;
+    const std::lock_guard lock(delay_mutex_);
+    next.health.grace_delays_milliseconds = delays_;
+}
+
+// Once a task of an array does not fit, slurmctld passes over the others of that array, and the
+// room that is made for one of them would go to whoever comes next. So they get their rooms one
+// after the other: whose victim leaves first is highest, and the graces of the others last until it
+// has started.
+bool PlanKeeper::follow_victims() {
+    const std::vector<PlanBook::Errand> errands = book_.errands();
+    std::unordered_map<std::uint32_t, JobId> leaders = book_.leaders();
+    std::vector<PriorityChange> leading;
+    bool emptied = false;
+    for (const PlanBook::Errand& errand : errands) {
+        // The grace is whole: the host's own clock counts in seconds, this one does not.
+        bool over = clock_() >= errand.grace_ends_milliseconds;
+        const auto leader = leaders.find(errand.array_job_id);
+        if (over && errand.state == EvictionState::in_grace && leader != leaders.end() &&
+            leader->second != errand.claimant) {
+            over = false;
+            book_.extend_grace(errand.claimant, errand.eviction.victim, clock_());
+        }
+        const EvictionState state = host_.follow(errand.eviction, over ? host_.now() : kNever);
+        const std::int64_t now = host_.now();
+        const std::int64_t late = clock_() - errand.grace_ends_milliseconds;
+        if (errand.state == EvictionState::in_grace && state != EvictionState::in_grace) {
+            if (late >= 0) {
+                const std::lock_guard lock(delay_mutex_);
+                delays_.push_back(late);
+                if (delays_.size() > kRecentDelays) {
+                    delays_.erase(delays_.begin());
+                }
+            }
+            if (errand.array_job_id != 0 && !errand.leads &&
+                (leading.empty() || leading.back().id != errand.claimant)) {
+                const std::uint32_t priority = kLeadingPriority - leading_count_++ % kMostLeading;
+                book_.set_priority(errand.claimant, priority);
+                leading.push_back({errand.claimant, priority});
+                leaders.emplace(errand.array_job_id, errand.claimant);
+            }
+        }
+        emptied = book_.note(errand.claimant, errand.eviction.victim, state, now) || emptied;
+    }
+    if (!leading.empty()) {
+        host_.set_priorities(leading);
+    }
+    if (emptied) {
+        host_.wake();
+        kick_();
+    }
+    return !errands.empty();
+}
+
+}  // namespace tranche

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Carries out what a pass planned: warns the victims, ends their graces, keeps the room for the
+// claimant until it starts, and records what came of it.
+//
+// Threads: follow_victims() belongs to the clock thread, everything else to the stepping thread.
+// No method of the host is called while a mutex is held.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "common/model/usage_ledger.hpp"
+#include "common/store/ledger_rows.hpp"
+#include "engine/engine_view.hpp"
+#include "engine/host.hpp"
+#include "engine/job_tracker.hpp"
+#include "engine/plan_book.hpp"
+
+namespace tranche {
+
+class PlanKeeper {
+  public:
+    // `host`, `tracker` and what the functions refer to outlive it. `kick` asks for a cycle soon,
+    // `clock` is the host's in milliseconds since the epoch.
+    PlanKeeper(Host& host, JobTracker& tracker, std::function<void()> kick,
+               std::function<std::int64_t()> clock);
+
+    // Plans and records of an earlier life. The tracker has its runs already.
+    void restore(const LedgerContents& contents, const Settings& settings);
+    // What became of each plan since the last snapshot.
+    void follow(const HostSnapshot& snapshot, const Settings& settings, LedgerBatch& out);
+    // The plans that stand into the view that is to be ranked, and who may not be planned for now.
+    void fill(EngineView& next, UsageLedger& ledger);
+    // Warns the victims, once the host agrees. True: the plan stands.
+    bool make(const PlanDecision& decision, const EngineView& next, LedgerBatch& out);
+    // Writes all plans that stand.
+    void put(LedgerBatch& out) const;
+    // By claimant: priorities that differ from those of the rank (see follow_victims()).
+    std::unordered_map<JobId, std::uint32_t> priorities() const;
+    // Counts and recent preemptions.
+    void report(EngineView& next);
+
+    // Ends graces that are over. True while there is a victim to look after.
+    bool follow_victims();
+
+  private:
+    void end(const LivePlan& plan, const std::string& outcome, std::int64_t started_at,
+             LedgerBatch& out);
+    void log(Host::LogLevel level, const std::string& text) { host_.log(level, text); }
+
+    Host& host_;
+    JobTracker& tracker_;
+    const std::function<void()> kick_;
+    const std::function<std::int64_t()> clock_;
+
+    // The stepping thread's own.
+    std::vector<PreemptionRecord> recent_;
+    std::vector<std::int64_t> eviction_times_;
+    std::unordered_map<JobId, std::int64_t> no_plan_until_;
+    std::int64_t preemptions_ = 0, wasted_ = 0, overtaken_ = 0, claimant_left_ = 0;
+    // The clock thread's own.
+    std::uint32_t leading_count_ = 0;
+
+    // Shared, each behind its own leaf.
+    PlanBook book_;
+    std::mutex delay_mutex_;
+    std::vector<std::int64_t> delays_;  // milliseconds, newest last
+};
+
+}  // namespace tranche
