@@ -417,6 +417,7 @@ void JobTracker::observe(const HostSnapshot& snapshot, const Settings& settings,
                 std::min(it->second.min_runtime_seconds, settings.max_min_runtime_seconds);
             tracked.terms.resumable = it->second.resumable && job.batch && job.requeue;
             tracked.terms.team_priority = it->second.team_priority;
+            tracked.terms.free_first = it->second.free_first;
         }
         if (unseen && holds_nodes(job) && job.start_at > 0) {
             begin_run(job, snapshot, settings, ledger, tracked, out);

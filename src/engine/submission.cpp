@@ -113,8 +113,8 @@ SubmissionVerdict decide(const SubmissionView& view, const SubmissionContext& co
 
     SubmissionVerdict verdict;
     verdict.terms = *terms;
-    const bool says_anything =
-        says_terms || request->resumable || request->team_priority || request->budget;
+    const bool says_anything = says_terms || request->resumable || request->team_priority ||
+                               request->budget || request->free_first;
     verdict.rewrites_spank_entries = view.under_contract || says_anything;
     if (verdict.rewrites_spank_entries) {
         verdict.spank_entries = store_terms(view.spank_entries, *terms);

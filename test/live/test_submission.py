@@ -57,6 +57,15 @@ def test_what_was_understood_is_repeated_and_requeue_is_implied(tree):
 
 
 @contracts
+def test_free_first_is_an_option_and_a_directive_and_is_stored(tree):
+    answer = submit(tree, "-A", "teama", "--gpus=1", "--min-runtime=90", "--free-first", "--hold")
+    expected = "starts free where there is room, protected for 1 h 30 min once others want its GPUs"
+    assert expected in answer.stderr
+    script = "#!/bin/bash\n#SBATCH -A teama --gpus=1 --min-runtime=90\n#SBATCH --free-first\nsleep 60\n"
+    assert expected in submit(tree, "--hold", script=script).stderr
+
+
+@contracts
 def test_directives_of_the_script_and_a_named_contract_are_read(tree):
     script = "#!/bin/bash\n#SBATCH -A teama --gpus=2\n#SBATCH --contract=debug\nsleep 60\n"
     assert "protected for 15 min, team priority high, costs 0.5 GPU h" in submit(

@@ -54,6 +54,16 @@ TEST(ContractRequest, the_options_of_the_spank_plugin_are_read) {
     EXPECT_FALSE(terms.free_first);
 }
 
+TEST(ContractRequest, free_first_is_read_from_all_three_places) {
+    EXPECT_TRUE(granted(ask({entry("free_first", "(null)")})).free_first);
+    EXPECT_TRUE(granted(ask({}, "#!/bin/sh\n#SBATCH --min-runtime=1h --free-first\n")).free_first);
+    EXPECT_TRUE(granted(ask({}, "", {"TRANCHE_REQUEST_FREE_FIRST=yes"})).free_first);
+    EXPECT_FALSE(granted(ask({entry("min_runtime", "1h")})).free_first);
+    ContractCircumstances session;
+    session.interactive = true;
+    EXPECT_TRUE(granted(ask({entry("free_first", "(null)")}, "", {}, {}, session)).free_first);
+}
+
 TEST(ContractRequest, a_plain_number_is_minutes) {
     EXPECT_EQ(granted(ask({entry("min_runtime", "90")})).min_runtime_seconds, 5400);
 }
@@ -129,6 +139,12 @@ TEST(ContractRequest, a_named_contract_fills_in_and_what_is_said_wins) {
     EXPECT_EQ(mixed.team_priority, TeamPriority::normal);
     EXPECT_FALSE(mixed.resumable);
     EXPECT_EQ(mixed.budget, "x");
+    const Settings eager = settings_of("Contract=fill min-runtime=1h free-first\n");
+    EXPECT_TRUE(granted(ask({entry("contract", "fill")}, "", {}, eager)).free_first);
+    EXPECT_TRUE(terms_of_job({entry("contract", "fill")}, eager, false).free_first);
+    EXPECT_FALSE(
+        granted(ask({entry("contract", "fill")}, "", {"TRANCHE_REQUEST_FREE_FIRST=no"}, eager))
+            .free_first);
     // A session cannot resume and --no-requeue is explicit: the set does not insist.
     ContractCircumstances session;
     session.interactive = true;
@@ -231,13 +247,14 @@ TEST(ContractRequest, bad_words_are_refused_and_name_who_said_them) {
         {{entry("contract", "a b")}, "", {}, "--contract: contract name 'a b': expected 1 to 64"},
         {{entry("contract", std::string(10000, 'y'))}, "", {}, "(10000 bytes)"},
         {{entry("contract", "none")}, "", {}, "no such contract; none is defined"},
-        {{entry("free_first", "(null)")}, "", {}, "unknown contract option 'free_first'"},
+        {{entry("free_first", "later")}, "", {}, "--free-first='later': expected yes or no"},
+        {{entry("free", "(null)")}, "", {}, "unknown contract option 'free'"},
         {{}, "#SBATCH --min-runtime=x", {}, "#SBATCH --min-runtime: 'x' is not a time"},
         {{}, "#SBATCH --min-runtime", {}, "#SBATCH --min-runtime: expected a value"},
         {{}, "#SBATCH --budget=\"a b", {}, "#SBATCH --budget: budget name"},
         {{}, "", {"TRANCHE_REQUEST_MIN_RUNTIME=x"}, "TRANCHE_REQUEST_MIN_RUNTIME: 'x' is not"},
         {{}, "", {"TRANCHE_REQUEST_RESUMABLE=perhaps"}, "TRANCHE_REQUEST_RESUMABLE='perhaps'"},
-        {{}, "", {"TRANCHE_REQUEST_FREE_FIRST=1"}, "unknown variable 'TRANCHE_REQUEST_FREE_FIRST'"},
+        {{}, "", {"TRANCHE_REQUEST_FREE=1"}, "unknown variable 'TRANCHE_REQUEST_FREE'"},
         {{}, "", {"TRANCHE_REQUEST_"}, "unknown variable"},
     };
     for (const auto& c : cases) {
@@ -255,7 +272,9 @@ TEST(ContractRequest, one_option_alone_can_be_checked_on_the_submit_host) {
     EXPECT_FALSE(check_option("team-priority", "").ok());
     EXPECT_FALSE(check_option("budget", "a b").ok());
     EXPECT_FALSE(check_option("contract", "").ok());
-    EXPECT_FALSE(check_option("free-first", "").ok());
+    EXPECT_TRUE(check_option("free-first", "").ok());
+    EXPECT_FALSE(check_option("free-first", "later").ok());
+    EXPECT_FALSE(check_option("free", "").ok());
 }
 
 TEST(ContractRequest, the_manual_page_names_every_option_and_no_other) {
@@ -302,6 +321,7 @@ TEST(ContractRequest, stored_terms_are_read_back_and_other_entries_stay) {
             for (TeamPriority priority : {TeamPriority::low, TeamPriority::normal,
                                           TeamPriority::high, TeamPriority::urgent}) {
                 for (const char* budget : {"", "projA"}) {
+                    terms.free_first = seconds == 61;
                     terms.min_runtime_seconds = seconds;
                     terms.resumable = resumable;
                     terms.team_priority = priority;

@@ -237,7 +237,7 @@ TEST(Settings, mistakes_name_file_line_value_and_what_was_expected) {
         {"Contract=-x", "expected 1 to 64 letters"},
         {"Contract=x min-runtime", "contract 'x': min-runtime: '' is not a time"},
         {"Contract=x min_runtime=5", "contract 'x': unknown option 'min_runtime=5'"},
-        {"Contract=x free-first", "contract 'x': unknown option 'free-first'"},
+        {"Contract=x free-at-first", "contract 'x': unknown option 'free-at-first'"},
         {"Contract=x min-runtime=1h min-runtime=2h", "min-runtime is given twice"},
         {"Contract=x team-priority=top", "write low, normal, high or urgent"},
         {"Contract=x resumable=perhaps", "expected yes or no"},

@@ -42,6 +42,19 @@ TEST(SubmissionMessage, what_else_was_understood_is_repeated) {
               "910 of the 1 120 GPU h funded in the last 4 h (0.81)");
 }
 
+TEST(SubmissionMessage, a_job_that_starts_free_hears_when_its_protection_begins) {
+    SubmissionNumbers numbers = example();
+    numbers.terms.free_first = true;
+    numbers.terms.resumable = true;
+    EXPECT_EQ(submission_message(numbers),
+              "starts free where there is room, protected for 2 h once others want its GPUs, "
+              "resumable, costs 16 GPU h; projA used 910 of the 1 120 GPU h funded in the last 7 "
+              "days (0.81), 14th of 37 in the queue");
+    numbers.terms.min_runtime_seconds = 0;
+    EXPECT_EQ(submission_message(numbers),
+              "runs free: may be ended at any second; --min-runtime=1h would protect it");
+}
+
 TEST(SubmissionMessage, a_budget_over_its_funding_still_runs) {
     SubmissionNumbers numbers = example();
     numbers.ratio_milli = 1296;

@@ -28,6 +28,7 @@ constexpr Option kOptions[] = {
     {"team-priority", "team_priority", "TEAM_PRIORITY", &ContractRequest::team_priority, false},
     {"budget", "budget", "BUDGET", &ContractRequest::budget, false},
     {"contract", "contract", "CONTRACT", &ContractRequest::contract, false},
+    {"free-first", "free_first", "FREE_FIRST", &ContractRequest::free_first, true},
 };
 
 std::string said(const AskedWord& word) {
@@ -276,6 +277,11 @@ std::int64_t within_circumstances(std::int64_t seconds,
     return std::max<std::int64_t>(seconds, 0);
 }
 
+bool wants_free_first(const ContractRequest& request, const NamedContract* contract) {
+    return request.free_first ? request.free_first->value == "yes"
+                              : contract != nullptr && contract->free_first.value_or(false);
+}
+
 Result<const NamedContract*> find_named_contract(const ContractRequest& request,
                                                  const Settings& settings) {
     if (!request.contract) {
@@ -417,6 +423,7 @@ Result<ContractTerms> resolve_terms(const ContractRequest& request, const Settin
     } else if (contract != nullptr) {
         terms.budget = contract->budget;
     }
+    terms.free_first = wants_free_first(request, contract);
     return terms;
 }
 
@@ -438,6 +445,9 @@ std::vector<std::string> store_terms(const std::vector<std::string>& spank_entri
     }
     if (!terms.budget.empty()) {
         entries.push_back(prefix + "budget=" + terms.budget);
+    }
+    if (terms.free_first) {
+        entries.push_back(prefix + "free_first=" + std::string(kNoValue));
     }
     return entries;
 }
@@ -478,6 +488,7 @@ std::optional<ContractTerms> parse_stored_terms(const std::vector<std::string>& 
     if (request.budget) {
         terms.budget = request.budget->value;
     }
+    terms.free_first = wants_free_first(request, nullptr);
     terms.declared_min_runtime = true;
     return terms;
 }
@@ -519,6 +530,7 @@ ContractTerms terms_of_job(const std::vector<std::string>& spank_entries, const 
     terms.budget = request.budget        ? request.budget->value
                    : contract != nullptr ? contract->budget
                                          : std::string();
+    terms.free_first = wants_free_first(request, contract);
     return terms;
 }
 

@@ -38,6 +38,7 @@ struct ContractRequest {
     std::optional<AskedWord> team_priority;
     std::optional<AskedWord> budget;
     std::optional<AskedWord> contract;
+    std::optional<AskedWord> free_first;  // "yes" or "no"
 };
 
 // What the job will run under.
@@ -45,8 +46,8 @@ struct ContractTerms {
     std::int64_t min_runtime_seconds = 0;
     bool resumable = false;
     TeamPriority team_priority = TeamPriority::normal;
-    std::string budget;  // the one asked for by name; empty: the one that matches
-    bool free_first = false;
+    std::string budget;                 // the one asked for by name; empty: the one that matches
+    bool free_first = false;            // starts free, turns allocated when its GPUs are wanted
     bool declared_min_runtime = false;  // false: from DefaultMinRuntime
 
     bool operator==(const ContractTerms&) const = default;

@@ -63,7 +63,21 @@ Result<NamedContract> parse_named_contract(std::string_view text) {
         const std::string_view option = word.substr(0, equals);
         const std::string_view value =
             equals == std::string_view::npos ? std::string_view{} : word.substr(equals + 1);
-        if (equal_ignoring_case(option, "min-runtime")) {
+        if (equal_ignoring_case(option, "resumable") || equal_ignoring_case(option, "free-first")) {
+            std::optional<bool>& flag =
+                equal_ignoring_case(option, "resumable") ? contract.resumable : contract.free_first;
+            if (flag) {
+                return option_twice(where, option);
+            }
+            if (equals == std::string_view::npos || equal_ignoring_case(value, "yes")) {
+                flag = true;
+            } else if (equal_ignoring_case(value, "no")) {
+                flag = false;
+            } else {
+                return Error{where + std::string(option) + "=" + quoted(value) +
+                             ": expected yes or no"};
+            }
+        } else if (equal_ignoring_case(option, "min-runtime")) {
             if (contract.min_runtime_seconds) {
                 return option_twice(where, option);
             }
@@ -72,17 +86,6 @@ Result<NamedContract> parse_named_contract(std::string_view text) {
                 return Error{where + "min-runtime: " + seconds.error()};
             }
             contract.min_runtime_seconds = *seconds;
-        } else if (equal_ignoring_case(option, "resumable")) {
-            if (contract.resumable) {
-                return option_twice(where, option);
-            }
-            if (equals == std::string_view::npos || equal_ignoring_case(value, "yes")) {
-                contract.resumable = true;
-            } else if (equal_ignoring_case(value, "no")) {
-                contract.resumable = false;
-            } else {
-                return Error{where + "resumable=" + quoted(value) + ": expected yes or no"};
-            }
         } else if (equal_ignoring_case(option, "team-priority")) {
             if (contract.team_priority) {
                 return option_twice(where, option);
@@ -103,8 +106,8 @@ Result<NamedContract> parse_named_contract(std::string_view text) {
             contract.budget = std::string(value);
         } else {
             return Error{where + "unknown option " + quoted(word) +
-                         ": expected min-runtime=TIME, resumable, team-priority=WORD or "
-                         "budget=NAME"};
+                         ": expected min-runtime=TIME, resumable, free-first, team-priority=WORD "
+                         "or budget=NAME"};
         }
     }
     return contract;
@@ -120,6 +123,9 @@ std::string to_text(const NamedContract& contract) {
     }
     if (contract.team_priority) {
         text += " team-priority=" + std::string(to_text(*contract.team_priority));
+    }
+    if (contract.free_first) {
+        text += *contract.free_first ? " free-first" : " free-first=no";
     }
     if (!contract.budget.empty()) {
         text += " budget=" + contract.budget;

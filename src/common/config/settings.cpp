@@ -511,11 +511,12 @@ constexpr Key kKeys[] = {
     own_key("Partitions", "list of partitions", "", set_partitions, print_partitions,
             "The partitions whose jobs have budgets and contracts. Not set: those that have a node "
             "with GPUs."),
-    own_key("Contract", "NAME and options, may repeat", "", set_contract, print_contracts,
-            "A named set of submission options for --contract=NAME, as `Contract=debug "
-            "min-runtime=15m team-priority=high`; the options are min-runtime (a plain number is "
-            "minutes, as in --min-runtime), resumable, team-priority and budget. Options that a "
-            "job gives itself win."),
+    own_key(
+        "Contract", "NAME and options, may repeat", "", set_contract, print_contracts,
+        "A named set of submission options for --contract=NAME, as `Contract=debug "
+        "min-runtime=15m team-priority=high`; the options are min-runtime (a plain number is "
+        "minutes, as in --min-runtime), resumable, free-first, team-priority and budget. Options "
+        "that a job gives itself win."),
     own_key("Sharing", "users or pooled", "", set_sharing, print_sharing,
             "How users of one budget stand to each other where the budget does not say. users: who "
             "used less goes first. pooled: first come, first served.",
@@ -600,7 +601,9 @@ constexpr Key kKeys[] = {
     decimal_key("MaxDrainFraction", &Settings::max_drain_fraction_ppm, 0, kPpm,
                 "The part of the nodes that the health probe may drain."),
     words_key("NotifyProgram", "path", &Settings::notify_program, set_path,
-              "Run to tell a job's owner what happened to it. Not set: nothing is run."),
+              "Run to tell the owner of a batch job with --mail-type=REQUEUE or END that its "
+              "contract ends in 15 minutes, and that the job is preempted and why; see tranche(7). "
+              "Not set: nothing is run."),
     flag_key("DryRun", &Settings::dry_run,
              "Whether everything is computed, recorded and shown, and nothing is done."),
     words_key("DryRunPriorityType", "priority plugin", &Settings::dry_run_priority_type,

@@ -33,6 +33,7 @@ struct NamedContract {
     std::optional<bool> resumable;
     std::optional<TeamPriority> team_priority;
     std::string budget;  // empty: not said
+    std::optional<bool> free_first;
 
     bool operator==(const NamedContract&) const = default;
 };

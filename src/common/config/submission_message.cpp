@@ -53,6 +53,9 @@ std::string window_text(std::int64_t seconds) {
 
 std::string allocated_text(const SubmissionNumbers& numbers) {
     std::string text = "protected for " + format_duration(numbers.terms.min_runtime_seconds);
+    if (numbers.terms.free_first) {
+        text = "starts free where there is room, " + text + " once others want its GPUs";
+    }
     if (numbers.terms.resumable) {
         text += ", resumable";
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The submission options of sbatch, salloc and srun: --min-runtime, --resumable, --team-priority,
-// --budget and --contract.
+// --budget, --contract and --free-first.
 //
 // Slurm itself carries the options to slurmctld, as entries of the job's SPANK environment, where
 // job_submit/contract checks and completes them. Here only what is wrong by itself is refused, on
@@ -53,6 +53,10 @@ constexpr OptionText kOptionTexts[] = {
     {"contract", "NAME",
      "named set of these options, as the cluster's tranche.conf defines it; options given "
      "explicitly win"},
+    {"free-first", nullptr,
+     "start unprotected and uncharged as soon as there is room, keep the place in the queue, and "
+     "be "
+     "protected from the moment others want the GPUs"},
 };
 
 void log_fault(const char* entry_point, const char* what) {
@@ -92,7 +96,7 @@ int on_option(int index, const char* value, int remote) noexcept {
             if (!status.ok()) {
                 refuse(status.error());
             }
-            if (option.argument == nullptr && !is_sbatch()) {
+            if (option.name == std::string_view("resumable") && !is_sbatch()) {
                 refuse(
                     "--resumable is for batch jobs: a session of salloc or srun cannot be "
                     "requeued; "
