@@ -480,6 +480,17 @@ void set_where(Json& row, const EngineView& view, const Run& run) {
     row.set("nodes", nodes);
 }
 
+// Nearest rank; 0 of nothing.
+std::int64_t percentile(std::vector<std::int64_t> values, std::size_t percent) {
+    if (values.empty()) {
+        return 0;
+    }
+    const std::size_t rank = (values.size() * percent + 99) / 100 - 1;
+    std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(rank),
+                     values.end());
+    return values[rank];
+}
+
 }  // namespace
 
 Result<JobFilter> filter_from_json(const Json& arguments) {
@@ -723,6 +734,8 @@ Json answer_health(const EngineView& view) {
                                 .set("overtaken", health.overtaken)
                                 .set("claimant_left", health.claimant_left))
         .set("grace_delays_milliseconds", delays)
+        .set("grace_delay_p50_milliseconds", percentile(health.grace_delays_milliseconds, 50))
+        .set("grace_delay_p99_milliseconds", percentile(health.grace_delays_milliseconds, 99))
         .set("dry_run", view.settings->dry_run)
         .set("complaints", Json::texts(health.complaints))
         .set("settings", settings);

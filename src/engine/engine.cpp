@@ -281,6 +281,12 @@ void Engine::kick() noexcept {
     }
 }
 
+void Engine::note_start_attempt(JobId id) noexcept {
+    if (const auto p = parts()) {
+        p->cycle().note_start_attempt(id);
+    }
+}
+
 std::optional<StartStamp> Engine::stamp(JobId id, std::int64_t now) const noexcept {
     try {
         const auto now_view = view();

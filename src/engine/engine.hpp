@@ -84,6 +84,8 @@ class Engine {
     // A job was submitted, ended or changed: have a cycle soon.
     void kick() noexcept;
 
+    // A start attempt of that job is under way.
+    void note_start_attempt(JobId id) noexcept;
     // For a start attempt at `now`.
     std::optional<StartStamp> stamp(JobId id, std::int64_t now) const noexcept;
 

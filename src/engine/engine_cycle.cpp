@@ -375,7 +375,7 @@ void EngineCycle::step() {
                           {.one_plan_per_node = true, .large_jobs = false, .drains = false});
     const std::int64_t ranked = microseconds_since(begun) - collected;
 
-    bool wake = false;
+    bool wake = plans_.needs_wake(snapshot.now);
     if (!settings_->dry_run) {
         const std::vector<JobId> split = split_arrays(*next);
         write_priorities(*next);
@@ -460,7 +460,7 @@ void EngineCycle::step() {
 }
 
 milliseconds EngineCycle::due_in() const {
-    std::int64_t due = settings_->rank_interval_seconds * 1000;
+    std::int64_t due = std::min(settings_->rank_interval_seconds * 1000, plans_.due_in());
     if (const auto now_view = view(); now_view && now_view->pass.wake_at != kNever) {
         due = std::min(due, std::max<std::int64_t>(now_view->pass.wake_at * 1000 - clock_(), 0));
     }

@@ -49,6 +49,8 @@ class EngineCycle {
     // Writes what waits and closes the file; after the last call of any other method.
     void close();
 
+    // Inside a start attempt of that job, under slurmctld's locks; never waits for them.
+    void note_start_attempt(JobId id) noexcept { plans_.note_start_attempt(id); }
     // Ends graces that are over. True while there is a victim to look after.
     bool follow_victims() { return plans_.follow_victims(); }
 

@@ -146,6 +146,8 @@ class Host {
 
     // Warns the victim and starts its grace.
     virtual Status warn(const Eviction& eviction) = 0;
+    // Of a victim that was warned quietly: its grace ends soon, and its programs hear it.
+    virtual void last_call(const Eviction& eviction) = 0;
     // Ends the grace where its time is over, requeues a victim that left by itself; called every
     // few milliseconds while a victim is in grace.
     virtual EvictionState follow(const Eviction& eviction, std::int64_t grace_ends_at) = 0;

@@ -29,6 +29,7 @@ bool LivePlan::emptied() const {
 void PlanBook::add(LivePlan plan) {
     const std::lock_guard lock(mutex_);
     plans_.push_back(std::move(plan));
+    count_waiting();
 }
 
 std::vector<LivePlan> PlanBook::plans() const {
@@ -49,7 +50,8 @@ std::vector<PlanBook::Errand> PlanBook::errands() const {
             if (victim.warned && (victim.state == EvictionState::in_grace ||
                                   victim.state == EvictionState::leaving)) {
                 out.push_back({plan.plan.claimant, victim.eviction, victim.grace_ends_milliseconds,
-                               victim.state, plan.array_job_id, plan.priority != 0});
+                               victim.state, plan.array_job_id, victim.called_last,
+                               plan.priority != 0});
             }
         }
     }
@@ -72,6 +74,7 @@ bool PlanBook::note(JobId claimant, JobId victim, EvictionState state, std::int6
         }
         if (plan.emptied_at == 0 && plan.emptied()) {
             plan.emptied_at = at;
+            count_waiting();
             return true;
         }
     }
@@ -83,6 +86,50 @@ LivePlan* PlanBook::find(JobId claimant) {
         return plan.plan.claimant == claimant;
     });
     return it == plans_.end() ? nullptr : &*it;
+}
+
+LiveVictim* PlanBook::find(JobId claimant, JobId victim) {
+    if (LivePlan* plan = find(claimant)) {
+        for (LiveVictim& live : plan->victims) {
+            if (live.eviction.victim == victim) {
+                return &live;
+            }
+        }
+    }
+    return nullptr;
+}
+
+void PlanBook::count_waiting() {
+    waiting_ = static_cast<std::uint32_t>(std::count_if(
+        plans_.begin(), plans_.end(), [](const LivePlan& plan) { return plan.emptied_at != 0; }));
+}
+
+void PlanBook::note_attempt(JobId claimant) noexcept {
+    if (waiting_ == 0) {
+        return;
+    }
+    const std::lock_guard lock(mutex_);
+    if (LivePlan* plan = find(claimant); plan != nullptr && plan->emptied_at != 0) {
+        plan->tried = true;
+    }
+}
+
+std::uint32_t PlanBook::count_attempts(JobId claimant, bool elsewhere) {
+    const std::lock_guard lock(mutex_);
+    LivePlan* plan = find(claimant);
+    if (plan == nullptr) {
+        return 0;
+    }
+    plan->attempts += plan->tried && !elsewhere ? 1 : 0;
+    plan->tried = false;
+    return plan->attempts;
+}
+
+void PlanBook::set_called_last(JobId claimant, JobId victim) {
+    const std::lock_guard lock(mutex_);
+    if (LiveVictim* live = find(claimant, victim)) {
+        live->called_last = true;
+    }
 }
 
 std::unordered_map<std::uint32_t, JobId> PlanBook::leaders() const {
@@ -105,12 +152,8 @@ void PlanBook::set_priority(JobId claimant, std::uint32_t priority) {
 
 void PlanBook::extend_grace(JobId claimant, JobId victim, std::int64_t until_milliseconds) {
     const std::lock_guard lock(mutex_);
-    if (LivePlan* plan = find(claimant)) {
-        for (LiveVictim& live : plan->victims) {
-            if (live.eviction.victim == victim) {
-                live.grace_ends_milliseconds = until_milliseconds;
-            }
-        }
+    if (LiveVictim* live = find(claimant, victim)) {
+        live->grace_ends_milliseconds = until_milliseconds;
     }
 }
 
@@ -124,12 +167,14 @@ bool PlanBook::remove(JobId claimant, LivePlan& out) {
     }
     out = std::move(*it);
     plans_.erase(it);
+    count_waiting();
     return true;
 }
 
 void PlanBook::clear() {
     const std::lock_guard lock(mutex_);
     plans_.clear();
+    waiting_ = 0;
 }
 
 PreemptionRecord record_of(const VictimDecision& victim, const Plan& plan, const Run& run,

@@ -5,6 +5,7 @@
 // thread adds and ends plans, the clock thread moves their victims on.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -21,6 +22,7 @@ struct LiveVictim {
     Eviction eviction;
     std::int64_t grace_ends_milliseconds = 0;  // since the epoch
     bool warned = false;
+    bool called_last = false;  // quiet so far, told that the grace ends soon
     EvictionState state = EvictionState::in_grace;
     PreemptionRecord record;
 };
@@ -30,6 +32,8 @@ struct LivePlan {
     std::vector<std::string> nodes;
     std::vector<LiveVictim> victims;
     std::int64_t emptied_at = 0;  // when the last victim was gone; 0: not yet
+    bool tried = false;           // on the empty room, since somebody looked
+    std::uint32_t attempts = 0;   // such looks
     std::uint32_t array_job_id = 0;
     std::uint32_t priority = 0;  // since its first victim began to leave; 0: that of its rank
 
@@ -45,6 +49,7 @@ class PlanBook {
         std::int64_t grace_ends_milliseconds = 0;
         EvictionState state = EvictionState::in_grace;
         std::uint32_t array_job_id = 0;
+        bool called_last = false;
         bool leads = false;  // somebody leaves for its claimant already
     };
 
@@ -55,6 +60,13 @@ class PlanBook {
     std::vector<Errand> errands() const;
     // Notes the victim's state at `at`. True if the claimant's plan is now empty of victims.
     bool note(JobId claimant, JobId victim, EvictionState state, std::int64_t at);
+    // A start attempt of that job. Called inside slurmctld's passes, for every job that is tried:
+    // costs a load where no claimant waits on empty room.
+    void note_attempt(JobId claimant) noexcept;
+    // How often the claimant was seen to be tried on its empty room, this look included;
+    // `elsewhere`: what was tried since the last look does not count, the room was not free.
+    std::uint32_t count_attempts(JobId claimant, bool elsewhere);
+    void set_called_last(JobId claimant, JobId victim);
     // By array: the claimant for which somebody leaves already.
     std::unordered_map<std::uint32_t, JobId> leaders() const;
     void set_priority(JobId claimant, std::uint32_t priority);
@@ -65,9 +77,12 @@ class PlanBook {
 
   private:
     LivePlan* find(JobId claimant);
+    LiveVictim* find(JobId claimant, JobId victim);
+    void count_waiting();
 
     mutable std::mutex mutex_;
     std::vector<LivePlan> plans_;
+    std::atomic<std::uint32_t> waiting_{0};  // plans whose room is empty
 };
 
 // The record of one victim of a new plan, by the numbers of that pass.

@@ -9,8 +9,17 @@
 namespace tranche {
 namespace {
 
-constexpr std::int64_t kClaimantPatience = 60;  // after its room is free, before it is a waste
-constexpr std::int64_t kVerifyPause = 5;        // after Slurm said a plan cannot work
+// A plan is wasted when slurmctld has tried its claimant on the free room so many times in vain, or
+// has not tried at all for so long; a busy machine or a slow pass is no waste.
+constexpr std::int64_t kClaimantPatience = 60;
+constexpr std::uint32_t kFairAttempts = 3;
+constexpr std::int64_t kUntriedPatience = 600;
+constexpr std::int64_t kWastePause = 600;  // before a claimant whose plan was wasted gets another
+constexpr std::int64_t kWakeEvery = 2;     // while a claimant waits on empty room
+constexpr std::int64_t kVerifyPause = 5;   // after Slurm said a plan cannot work
+// A session is warned quietly (a signal would end its notebook) and signalled so long before the
+// end.
+constexpr std::int64_t kLastCallSeconds = 60;
 // Above the plan band: a task of an array for which somebody leaves, the first one highest.
 constexpr std::uint32_t kLeadingPriority = 4294500000;
 constexpr std::uint32_t kMostLeading = 100000;
@@ -60,12 +69,15 @@ void PlanKeeper::restore(const LedgerContents& contents, const Settings& setting
                     live_victim.record.gone_at = host_.now();
                 }
             } else {
-                live_victim.eviction.requeue = segment->resumable && !segment->interactive;
+                Eviction& eviction = live_victim.eviction;
+                eviction.requeue = segment->resumable && !segment->interactive;
+                eviction.grace_seconds =
+                    segment->kind != RunKind::allocated ? settings.grace_time_free_seconds
+                    : segment->interactive              ? settings.grace_time_interactive_seconds
+                                                        : settings.grace_time_seconds;
+                eviction.quiet = segment->interactive && eviction.grace_seconds > kLastCallSeconds;
                 live_victim.grace_ends_milliseconds =
-                    1000 * (live_victim.record.warned_at +
-                            (segment->kind != RunKind::allocated ? settings.grace_time_free_seconds
-                             : segment->interactive ? settings.grace_time_interactive_seconds
-                                                    : settings.grace_time_seconds));
+                    1000 * (live_victim.record.warned_at + eviction.grace_seconds);
             }
             live.victims.push_back(std::move(live_victim));
         }
@@ -87,6 +99,7 @@ void PlanKeeper::follow(const HostSnapshot& snapshot, const Settings& settings, 
         nodes.emplace(snapshot.nodes[n].name, n);
     }
     bool changed = false;
+    room_waits_ = false;
     for (const LivePlan& live : book_.plans()) {
         const auto it = jobs.find(live.plan.claimant);
         const HostJob* job = it == jobs.end() ? nullptr : it->second;
@@ -113,11 +126,19 @@ void PlanKeeper::follow(const HostSnapshot& snapshot, const Settings& settings, 
                               snapshot.nodes[node->second].draining;
                    })) {
             outcome = "claimant-left";  // its nodes are gone: it is planned anew
-        } else if (live.emptied_at != 0 && snapshot.now - live.emptied_at > kClaimantPatience &&
-                   std::none_of(live.nodes.begin(), live.nodes.end(), [&](const auto& name) {
-                       return snapshot.nodes[nodes.at(name)].completing;
-                   })) {
-            outcome = "wasted";
+        } else if (live.emptied_at != 0) {
+            const bool settling = std::any_of(
+                live.nodes.begin(), live.nodes.end(),
+                [&](const auto& name) { return snapshot.nodes[nodes.at(name)].completing; });
+            const std::uint32_t attempts = book_.count_attempts(live.plan.claimant, settling);
+            const std::int64_t waits = snapshot.now - live.emptied_at;
+            if (!settling && ((waits > kClaimantPatience && attempts >= kFairAttempts) ||
+                              waits > kUntriedPatience)) {
+                outcome = "wasted";
+                no_plan_until_[live.plan.claimant] = snapshot.now + kWastePause;
+            } else {
+                room_waits_ = true;
+            }
         }
         if (outcome.empty()) {
             host_.pin(live.plan.claimant, live.nodes);
@@ -187,7 +208,7 @@ bool PlanKeeper::make(const PlanDecision& decision, const EngineView& next, Ledg
         eviction.claimant = claimant;
         eviction.grace_seconds = grace_seconds(run, *next.settings);
         eviction.requeue = run.resumable && !run.interactive;
-        eviction.quiet = run.interactive;
+        eviction.quiet = run.interactive && eviction.grace_seconds > kLastCallSeconds;
         eviction.message =
             "tranche: " + eviction_message(live_victim.record, run, eviction.grace_seconds);
         live.victims.push_back(std::move(live_victim));
@@ -288,6 +309,18 @@ std::unordered_map<JobId, std::uint32_t> PlanKeeper::priorities() const {
     return out;
 }
 
+bool PlanKeeper::needs_wake(std::int64_t now) {
+    if (!room_waits_ || (now >= woken_at_ && now - woken_at_ < kWakeEvery)) {
+        return false;
+    }
+    woken_at_ = now;
+    return true;
+}
+
+std::int64_t PlanKeeper::due_in() const {
+    return room_waits_ ? kWakeEvery * 1000 : kNever;
+}
+
 void PlanKeeper::report(EngineView& next) {
     if (recent_.size() > kRecentPreemptions) {
         recent_.erase(recent_.begin(),
@@ -319,6 +352,12 @@ bool PlanKeeper::follow_victims() {
             leader->second != errand.claimant) {
             over = false;
             book_.extend_grace(errand.claimant, errand.eviction.victim, clock_());
+        }
+        if (errand.eviction.quiet && !errand.called_last &&
+            errand.state == EvictionState::in_grace &&
+            clock_() >= errand.grace_ends_milliseconds - kLastCallSeconds * 1000) {
+            host_.last_call(errand.eviction);
+            book_.set_called_last(errand.claimant, errand.eviction.victim);
         }
         const EvictionState state = host_.follow(errand.eviction, over ? host_.now() : kNever);
         const std::int64_t now = host_.now();

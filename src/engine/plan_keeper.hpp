@@ -41,6 +41,13 @@ class PlanKeeper {
     void put(LedgerBatch& out) const;
     // By claimant: priorities that differ from those of the rank (see follow_victims()).
     std::unordered_map<JobId, std::uint32_t> priorities() const;
+    // A claimant waits on empty room and nobody has looked for a while: the scheduler should.
+    bool needs_wake(std::int64_t now);
+    // When the next step is due for a claimant's sake: milliseconds from now.
+    std::int64_t due_in() const;
+    // Inside a start attempt of that job, whoever holds which lock: costs a load where no claimant
+    // waits on empty room.
+    void note_start_attempt(JobId id) noexcept { book_.note_attempt(id); }
     // Counts and recent preemptions.
     void report(EngineView& next);
 
@@ -61,6 +68,8 @@ class PlanKeeper {
     std::vector<PreemptionRecord> recent_;
     std::vector<std::int64_t> eviction_times_;
     std::unordered_map<JobId, std::int64_t> no_plan_until_;
+    bool room_waits_ = false;  // an empty one, for its claimant
+    std::int64_t woken_at_ = 0;
     std::int64_t preemptions_ = 0, wasted_ = 0, overtaken_ = 0, claimant_left_ = 0;
     // The clock thread's own.
     std::uint32_t leading_count_ = 0;

@@ -327,14 +327,10 @@ int show_health(const CommandLine& line, const TableStyle& style) {
         {"faults", number("faults") + (health.at("last_fault").as_text().empty()
                                            ? ""
                                            : ", the last: " + health.at("last_fault").as_text())}};
-    std::int64_t latest = 0;
-    const Json delays = health.at("grace_delays_milliseconds");
-    for (std::size_t i = 0; i < delays.size(); ++i) {
-        latest = std::max(latest, delays.at(i).as_integer());
-    }
-    if (delays.size() > 0) {
-        rows.push_back({"grace", "ended at most " + std::to_string(latest) +
-                                     " ms late, of the last " + std::to_string(delays.size())});
+    if (const auto count = health.at("grace_delays_milliseconds").size(); count > 0) {
+        rows.push_back({"grace", "ended late by p50 " + number("grace_delay_p50_milliseconds") +
+                                     " ms, p99 " + number("grace_delay_p99_milliseconds") +
+                                     " ms, of the last " + std::to_string(count)});
     }
     if (health.at("dry_run").as_boolean()) {
         rows.push_back({"dry run", "yes: nothing is preempted or reordered"});

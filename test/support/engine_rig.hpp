@@ -98,6 +98,11 @@ class EngineRig {
             step();
         }
         cluster->schedule();
+        for (const JobId id : cluster->take_tried()) {
+            if (engine) {
+                engine->note_start_attempt(id);
+            }
+        }
     }
     void run(std::int64_t seconds) {
         for (std::int64_t i = 0; i < seconds; ++i) {

@@ -2,6 +2,7 @@
 #include "support/fake_host.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace tranche::test {
 namespace {
@@ -208,6 +209,21 @@ void FakeCluster::set_completing_seconds(std::int64_t seconds) {
     completing_seconds_ = seconds;
 }
 
+void FakeCluster::refuse(JobId id, Refusal refusal) {
+    const std::lock_guard lock(mutex_);
+    jobs_.at(id).refusal = refusal;
+}
+
+std::vector<JobId> FakeCluster::take_tried() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(tried_, {});
+}
+
+std::vector<std::int64_t> FakeCluster::last_calls(JobId id) const {
+    const std::lock_guard lock(mutex_);
+    return jobs_.at(id).last_calls;
+}
+
 HostJob FakeCluster::shown(const Record& record) const {
     HostJob job = record.job;
     job.array_tasks_pending = static_cast<std::uint32_t>(record.tasks.size());
@@ -343,7 +359,10 @@ std::vector<JobId> FakeCluster::schedule() {
             if (array != 0 && array == rejected_array) {
                 break;
             }
-            auto where = place(record, free, open);
+            if (record.refusal != Refusal::never_tried) {
+                tried_.push_back(id);
+            }
+            auto where = record.refusal == Refusal::none ? place(record, free, open) : std::nullopt;
             rejected_array = array == 0 ? rejected_array : where ? 0 : array;
             if (!where) {
                 for (NodeIndex n = 0; n < nodes_.size(); ++n) {
@@ -462,6 +481,13 @@ Status FakeCluster::warn(const Eviction& eviction) {
         told_[eviction.victim].push_back(eviction.message);
     }
     return {};
+}
+
+void FakeCluster::last_call(const Eviction& eviction) {
+    const std::lock_guard lock(mutex_);
+    if (const auto it = jobs_.find(eviction.victim); it != jobs_.end() && holds(it->second)) {
+        it->second.last_calls.push_back(now_);
+    }
 }
 
 EvictionState FakeCluster::follow(const Eviction& eviction, std::int64_t grace_ends_at) {

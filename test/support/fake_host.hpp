@@ -60,7 +60,12 @@ class FakeCluster {
     void resize(JobId id, std::int64_t gpus);                        // of a run on one node
     void set_node(const std::string& name, bool up, bool draining);  // down: its jobs leave
     void set_completing_seconds(std::int64_t seconds);
-    std::optional<HostJob> job(JobId id) const;  // as a snapshot would show it
+    // Starts of that job fail although there is room, or nobody tries it at all.
+    enum class Refusal : std::uint8_t { none, tried_in_vain, never_tried };
+    void refuse(JobId id, Refusal refusal);
+    std::vector<JobId> take_tried();  // jobs that were tried since the last call
+    std::vector<std::int64_t> last_calls(JobId id) const;  // when the job was signalled last
+    std::optional<HostJob> job(JobId id) const;            // as a snapshot would show it
     std::vector<JobId> ids(HostJobState state) const;
     std::vector<std::string> logged() const;
     std::vector<std::string> told(JobId id) const;
@@ -74,6 +79,7 @@ class FakeCluster {
     void pin(JobId claimant, std::vector<std::string> nodes);
     void unpin(JobId claimant);
     Status warn(const Eviction& eviction);
+    void last_call(const Eviction& eviction);
     EvictionState follow(const Eviction& eviction, std::int64_t grace_ends_at);
     bool take_back(const Eviction& eviction);
     bool release_requeued(JobId id);
@@ -87,6 +93,8 @@ class FakeCluster {
         std::vector<std::uint32_t> tasks;  // pending ones of an array's record
         std::vector<std::string> pin;
         bool held = false;
+        Refusal refusal = Refusal::none;
+        std::vector<std::int64_t> last_calls;
         std::int64_t begin_at = 0;
         std::int64_t worked_seconds = 0;  // of this run
         std::int64_t boots_until = 0;
@@ -115,6 +123,7 @@ class FakeCluster {
     std::vector<HostNode> nodes_;
     std::map<JobId, Record> jobs_;
     std::vector<std::string> logged_;
+    std::vector<JobId> tried_;
     std::map<JobId, std::vector<std::string>> told_;
 };
 
@@ -139,6 +148,7 @@ class FakeHost : public Host {
     }
     void unpin(JobId claimant) override { cluster_->unpin(claimant); }
     Status warn(const Eviction& eviction) override { return cluster_->warn(eviction); }
+    void last_call(const Eviction& eviction) override { cluster_->last_call(eviction); }
     EvictionState follow(const Eviction& eviction, std::int64_t grace_ends_at) override {
         return cluster_->follow(eviction, grace_ends_at);
     }

@@ -188,6 +188,72 @@ TEST(EngineCycle, a_slow_epilog_is_no_waste) {
     EXPECT_EQ("started", rig.preemptions().at(0).outcome);
 }
 
+// The room is there and the claimant does not start: wasted once slurmctld has tried in vain, and
+// not before a much longer patience is over where nobody tries at all.
+TEST(EngineCycle, a_plan_is_wasted_only_when_its_claimant_was_really_tried_on_the_room) {
+    for (const auto refusal :
+         {FakeCluster::Refusal::tried_in_vain, FakeCluster::Refusal::never_tried}) {
+        EngineRig rig(1, 8, kPlain);
+        rig.begin(two_budgets());
+        const JobId victim = rig.cluster->submit(wish("a", 8, 600));
+        rig.run(5);
+        const JobId claimant = rig.cluster->submit(wish("b", 8, 300));
+        rig.cluster->refuse(claimant, refusal);
+        ASSERT_TRUE(rig.run_until([&] { return rig.is_pending(victim); }, 700));
+        EXPECT_EQ(std::chrono::milliseconds(2000), rig.engine->due_in());  // it wakes Slurm again
+        const std::int64_t patience = refusal == FakeCluster::Refusal::tried_in_vain ? 60 : 600;
+        rig.run(patience);
+        EXPECT_EQ("", rig.preemptions().at(0).outcome);
+        EXPECT_TRUE(rig.is_pending(victim));  // nobody else's meanwhile
+        rig.run(2);
+        EXPECT_EQ("wasted", rig.preemptions().at(0).outcome);
+        EXPECT_EQ(1, rig.engine->view()->health.wasted);
+        rig.run(10);
+        EXPECT_TRUE(rig.is_running(victim));
+        // Nobody is evicted for it again at once.
+        rig.run(560);
+        EXPECT_EQ(1u, rig.preemptions().size());
+    }
+}
+
+TEST(EngineCycle, a_claimant_that_starts_late_on_its_room_wastes_nothing) {
+    EngineRig rig(1, 8, kPlain);
+    rig.begin(two_budgets());
+    const JobId victim = rig.cluster->submit(wish("a", 8, 600));
+    rig.run(5);
+    const JobId claimant = rig.cluster->submit(wish("b", 8, 300));
+    rig.cluster->refuse(claimant, FakeCluster::Refusal::never_tried);
+    ASSERT_TRUE(rig.run_until([&] { return rig.is_pending(victim); }, 700));
+    rig.run(300);
+    rig.cluster->refuse(claimant, FakeCluster::Refusal::none);
+    rig.run(2);
+    EXPECT_TRUE(rig.is_running(claimant));
+    EXPECT_EQ("started", rig.preemptions().at(0).outcome);
+    EXPECT_EQ(0, rig.engine->view()->health.wasted);
+}
+
+TEST(EngineCycle, a_session_is_warned_quietly_and_signalled_a_minute_before_its_end) {
+    EngineRig rig(1, 8, kPlain);
+    rig.begin(two_budgets());
+    Wish session = wish("a", 8, 600);
+    session.interactive = true;
+    session.resumable = false;
+    const JobId victim = rig.cluster->submit(session);
+    rig.run(5);
+    rig.cluster->submit(wish("b", 8, 300));
+    ASSERT_TRUE(rig.run_until([&] { return !rig.preemptions().empty(); }, 700));
+    const std::int64_t warned_at = rig.preemptions()[0].warned_at;
+    rig.run(300);
+    rig.restart();
+    rig.run(239);
+    EXPECT_TRUE(rig.cluster->last_calls(victim).empty());
+    rig.run(20);
+    EXPECT_EQ(std::vector<std::int64_t>{warned_at + 540}, rig.cluster->last_calls(victim));
+    rig.run(41);
+    EXPECT_EQ(RunEnd::preempted, rig.cluster->job(victim)->end);
+    EXPECT_EQ(warned_at + 600, rig.cluster->job(victim)->end_at);
+}
+
 TEST(EngineCycle, a_plan_survives_a_restart_in_the_grace) {
     EngineRig rig(2, 8, kPlain);
     rig.begin(two_budgets());

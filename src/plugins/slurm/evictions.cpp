@@ -128,6 +128,19 @@ Status SlurmHost::warn(const Eviction& eviction) {
     return {};
 }
 
+void SlurmHost::last_call(const Eviction& eviction) {
+    const ControllerLock lock(kEvict);
+    job_record_t* job = leader(eviction.victim);
+    if (job == nullptr || !holds_nodes(job) || job->preempt_time == 0) {
+        return;
+    }
+    const std::string text = "tranche: job " + std::to_string(job->job_id) +
+                             " ends within a minute for job " + std::to_string(eviction.claimant) +
+                             "; save your work now";
+    srun_user_message(job, mutable_text(text.c_str()));
+    for_each_component(*job, signal_warning);
+}
+
 EvictionState SlurmHost::follow(const Eviction& eviction, std::int64_t grace_ends_at) {
     // Asked every few milliseconds: read locks unless something is due.
     {

@@ -45,6 +45,7 @@ void note_start_attempt(const job_record_t& offered, job_record_t& claimant) {
         return;
     }
     const JobId id = is_het_component(claimant) ? claimant.het_job_id : claimant.job_id;
+    Engine::instance().note_start_attempt(id);
     if (const auto stamp = Engine::instance().stamp(id, std::time(nullptr)); stamp.has_value()) {
         stamp_environment(claimant, *stamp);
     }

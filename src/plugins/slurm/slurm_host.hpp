@@ -24,6 +24,7 @@ class SlurmHost final : public Host {
     void pin(JobId claimant, const std::vector<std::string>& nodes) override;
     void unpin(JobId claimant) override;
     Status warn(const Eviction& eviction) override;
+    void last_call(const Eviction& eviction) override;
     EvictionState follow(const Eviction& eviction, std::int64_t grace_ends_at) override;
     bool take_back(const Eviction& eviction) override;
     bool release_requeued(JobId job) override;
