@@ -9,169 +9,13 @@
 #include "common/wire/budgets_json.hpp"
 #include "common/wire/envelope.hpp"
 #include "common/wire/explanation_json.hpp"
+#include "engine/answer_rows.hpp"
+#include "engine/sight.hpp"
 
 namespace tranche {
 namespace {
 
-constexpr std::string_view kHiddenBudget = "another budget";
 constexpr std::size_t kMostTakersInList = 5;
-
-Json heading(const EngineView& view) {
-    return Json::object()
-        .set("version", kWireVersion)
-        .set("cluster", view.cluster)
-        .set("at", view.at);
-}
-
-ExplainInput input_of(const EngineView& view) {
-    return {view.view,
-            view.ranking,
-            view.standings,
-            *view.settings,
-            view.available_weight_milli,
-            &view.pass.verdicts};
-}
-
-// What of the view one viewer may see.
-class Sight {
-  public:
-    Sight(const EngineView& view, const Viewer& viewer) : view_(view), viewer_(viewer) {
-        if (sees_all_budgets()) {
-            return;
-        }
-        for (const JobCard& card : view.cards) {
-            if (card.uid == viewer.uid) {
-                own_.push_back(card.budget);
-            }
-        }
-        for (const auto& [name, budget] : view.tree->budgets()) {
-            if (std::binary_search(budget.managers.begin(), budget.managers.end(), viewer.user)) {
-                managed_.push_back(name);
-            }
-            if (BudgetTree::matches_user(budget, viewer.user)) {
-                own_.push_back(name);
-            }
-        }
-    }
-
-    bool sees_all_jobs() const { return viewer_.is_operator || !viewer_.jobs_private; }
-    bool sees_all_budgets() const { return viewer_.is_operator || !viewer_.usage_private; }
-    bool job(const JobCard& card) const { return sees_all_jobs() || card.uid == viewer_.uid; }
-    bool job_of(const std::string& user) const { return sees_all_jobs() || user == viewer_.user; }
-    bool budget(const std::string& name) const {
-        return sees_all_budgets() || std::find(own_.begin(), own_.end(), name) != own_.end() ||
-               std::any_of(managed_.begin(), managed_.end(), [&](const std::string& above) {
-                   return name == above || view_.tree->is_below(name, above);
-               });
-    }
-    // Of a side's name, "progA (own)" too.
-    bool side(const std::string& name) const {
-        constexpr std::string_view kOwn = " (own)";
-        const bool own = name.size() > kOwn.size() && name.ends_with(kOwn);
-        return budget(own ? name.substr(0, name.size() - kOwn.size()) : name);
-    }
-
-    void hide(SideNumbers& numbers) const {
-        if (!side(numbers.name)) {
-            numbers = {std::string(kHiddenBudget), 0, 0};
-        }
-    }
-    void hide_level(std::string& level) const {
-        if (!level.empty() && level != kRootBudget && !budget(level)) {
-            level = kHiddenBudget;
-        }
-    }
-    void hide_job(JobId& job, std::string& user, std::string& budget_name) const {
-        if (!job_of(user)) {
-            job = 0;
-            user.clear();
-        }
-        if (!budget(budget_name)) {
-            budget_name = kHiddenBudget;
-        }
-    }
-    void hide(TakeOutlook& outlook) const {
-        hide_job(outlook.job, outlook.user, outlook.budget);
-        if (!side(outlook.claimant_side.name) || !side(outlook.victim_side.name)) {
-            outlook.over_milli_hours = 0;
-        }
-        hide(outlook.claimant_side);
-        hide(outlook.victim_side);
-        hide_level(outlook.level);
-    }
-    void hide(PendingExplanation& e) const {
-        for (RankLoss& loss : e.losses) {
-            hide_job(loss.job, loss.user, loss.budget);
-            if (!side(loss.theirs.name) || !side(loss.ours.name)) {
-                loss.behind_milli_hours = 0;
-            }
-            hide(loss.ours);
-            hide(loss.theirs);
-            hide_level(loss.level);
-        }
-        if (e.own_loss && !job_of(e.own_loss->user)) {
-            e.own_loss->job = 0;
-            e.own_loss->user.clear();
-        }
-        if (e.own_loss && !sees_all_budgets()) {
-            e.own_loss->their_user_milli_hours = 0;
-        }
-        if (!sees_all_jobs()) {
-            e.plan_victims.assign(e.plan_victims.size(), 0);
-            e.waits_for = 0;
-        }
-        for (auto* list : {&e.could_take, &e.cannot_take}) {
-            for (TakeOutlook& outlook : *list) {
-                hide(outlook);
-            }
-        }
-    }
-    void hide(RunningExplanation& e) const {
-        if (!sees_all_jobs()) {
-            e.leaving_for = 0;
-        }
-        for (TakeOutlook& outlook : e.takers) {
-            hide(outlook);
-        }
-    }
-    // False: it is nothing of his.
-    bool hide(PreemptionRecord& r) const {
-        if (!sees_all_jobs() && !job_of(r.victim_user) && !job_of(r.claimant_user)) {
-            return false;
-        }
-        hide_job(r.victim, r.victim_user, r.victim_budget);
-        hide_job(r.claimant, r.claimant_user, r.claimant_budget);
-        if (!side(r.victim_side)) {
-            r.victim_side = kHiddenBudget;
-            r.victim_charge_milli_hours = r.victim_funded_milli_hours = 0;
-        }
-        if (!side(r.claimant_side)) {
-            r.claimant_side = kHiddenBudget;
-            r.claimant_charge_milli_hours = r.claimant_funded_milli_hours = 0;
-        }
-        hide_level(r.level);
-        return true;
-    }
-
-  private:
-    const EngineView& view_;
-    const Viewer& viewer_;
-    std::vector<std::string> own_, managed_;
-};
-
-std::int64_t funded_milli_hours(const EngineView& view, SideId side) {
-    return side < view.funded_milli_seconds.size() ? view.funded_milli_seconds[side] / 3600 : 0;
-}
-
-std::optional<std::int64_t> ratio_of(const EngineView& view, SideId side) {
-    const std::uint64_t ratio =
-        shown_ratio_milli(view.standings, side, view.available_weight_milli);
-    if (view.standings.sides[side].entitlement == 0 ||
-        ratio > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
-        return std::nullopt;
-    }
-    return static_cast<std::int64_t>(ratio);
-}
 
 std::uint64_t fraction_today(const Standings& standings, SideId side) {
     UInt128 product = kFractionOne;
@@ -182,24 +26,6 @@ std::uint64_t fraction_today(const Standings& standings, SideId side) {
         }
     }
     return static_cast<std::uint64_t>(product);
-}
-
-void set_side_numbers(Json& json, const EngineView& view, SideId side) {
-    const SideStanding& standing = view.standings.sides[side];
-    const SideNumbers numbers =
-        side_numbers(view.standings, side, standing.charge(), view.available_weight_milli);
-    const auto plain = [&](RunKind kind) {
-        return Json::thousandths(
-            plain_milli_hours(standing.usage.plain[static_cast<std::size_t>(kind)]));
-    };
-    json.set("used_gpu_hours", plain(RunKind::allocated))
-        .set("funded_gpu_hours", Json::thousandths(funded_milli_hours(view, side)))
-        .set("free_gpu_hours", plain(RunKind::unallocated))
-        .set("faded_charge_gpu_hours", Json::thousandths(numbers.charge_milli_hours))
-        .set("committed_gpu_hours",
-             Json::thousandths(faded_milli_hours(standing.commitment, view.standings.window)))
-        .set("entitlement_gpu_hours", Json::thousandths(numbers.entitled_milli_hours));
-    set_ratio(json, "ratio", ratio_of(view, side));
 }
 
 struct Load {
@@ -361,123 +187,12 @@ bool listed(const std::vector<std::string>& list, const std::string& value) {
     return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
 }
 
-bool is_task(const JobCard& card, const JobName& name) {
-    return name.id == card.array_job_id &&
-           (card.array_task != kNoTask ? name.array_task == card.array_task
-                                       : list_holds(card.array_tasks, name.array_task));
-}
-
-bool is_component(const JobCard& card, const JobName& name) {
-    return name.id == card.het_job_id && name.het_offset == card.het_offset;
-}
-
-// An id alone stands for all tasks and components.
-bool is_named(const JobCard& card, const JobName& name) {
-    if (name.array_task >= 0) {
-        return is_task(card, name);
-    }
-    if (name.het_offset >= 0) {
-        return is_component(card, name);
-    }
-    return name.id == card.id || name.id == card.array_job_id || name.id == card.het_job_id;
-}
-
 bool passes(const JobFilter& filter, const JobCard& card) {
     const bool wanted = filter.jobs.empty() ||
                         std::any_of(filter.jobs.begin(), filter.jobs.end(),
                                     [&](const JobName& name) { return is_named(card, name); });
     return wanted && listed(filter.users, card.user) && listed(filter.accounts, card.account) &&
            listed(filter.partitions, card.partition) && listed(filter.budgets, card.budget);
-}
-
-Json card_row(const JobCard& card) {
-    Json row = Json::object();
-    row.set("job_id", card.id);
-    if (card.array_job_id != 0) {
-        row.set("array_job_id", card.array_job_id);
-        if (card.array_task != kNoTask) {
-            row.set("array_task_id", card.array_task);
-        }
-    }
-    if (card.het_job_id != 0) {
-        row.set("het_job_id", card.het_job_id).set("het_offset", card.het_offset);
-    }
-    return row.set("name", card.name)
-        .set("user", card.user)
-        .set("account", card.account)
-        .set("partition", card.partition)
-        .set("budget", card.budget)
-        .set("min_runtime_seconds", card.terms.min_runtime_seconds)
-        .set("min_runtime_declared", card.terms.declared_min_runtime)
-        .set("resumable", card.terms.resumable)
-        .set("team_priority", to_text(card.terms.team_priority))
-        .set("submit_at", card.submit_at)
-        .set("first_submit_at", card.first_submit_at)
-        .set("runs", card.runs)
-        .set("priority", card.priority);
-}
-
-// The sides on the way to where the budget's jobs compete, each with its ratio.
-Json levels_of(const EngineView& view, BudgetId budget) {
-    Json levels = Json::array();
-    for (const SideId side : view.standings.budgets[budget].path) {
-        Json level = Json::object();
-        level.set("side", side_name(view.standings, side));
-        set_side_numbers(level, view, side);
-        levels.append(level);
-    }
-    return levels;
-}
-
-class LevelCache {
-  public:
-    LevelCache(const EngineView& view, const Sight& sight) : view_(view), sight_(sight) {}
-
-    void set(Json& row, BudgetId budget) {
-        if (!sight_.budget(view_.standings.budgets[budget].name)) {
-            return;
-        }
-        const auto it = levels_.find(budget);
-        const Json& levels = it != levels_.end()
-                                 ? it->second
-                                 : levels_.emplace(budget, levels_of(view_, budget)).first->second;
-        row.set("levels", levels);
-        if (levels.size() > 0) {
-            const Json last = levels.at(levels.size() - 1);
-            row.set("used_gpu_hours", last.at("used_gpu_hours"))
-                .set("funded_gpu_hours", last.at("funded_gpu_hours"))
-                .set("ratio", last.at("ratio"));
-        }
-    }
-
-  private:
-    const EngineView& view_;
-    const Sight& sight_;
-    std::unordered_map<BudgetId, Json> levels_;
-};
-
-const JobCard* find_card(const EngineView& view, const JobName& name) {
-    const JobCard* of_array = nullptr;
-    const bool is_whole = name.array_task < 0 && name.het_offset < 0;
-    for (const JobCard& card : view.cards) {
-        if (is_whole ? card.id == name.id : is_named(card, name)) {
-            return &card;
-        }
-        // The record that stands for the tasks without one of their own, else any.
-        if (is_whole && card.array_job_id == name.id &&
-            (of_array == nullptr || card.array_task == kNoTask)) {
-            of_array = &card;
-        }
-    }
-    return of_array;
-}
-
-void set_where(Json& row, const EngineView& view, const Run& run) {
-    Json nodes = Json::array();
-    for (const NodeShare& share : run.where) {
-        nodes.append(Json::text(view.view.nodes[share.node].name));
-    }
-    row.set("nodes", nodes);
 }
 
 // Nearest rank; 0 of nothing.
@@ -522,7 +237,7 @@ Result<JobFilter> filter_from_json(const Json& arguments) {
 }
 
 Json answer_tree(const EngineView& view, const Viewer& viewer) {
-    Json json = heading(view);
+    Json json = answer_heading(view);
     json.set("window_seconds", view.standings.window.length_seconds)
         .set("available_gpus", view.view.available_gpus())
         .set("available_weight", Json::thousandths(view.available_weight_milli))
@@ -536,7 +251,7 @@ Result<Json> answer_budget(const EngineView& view, const Viewer& viewer, const s
     if (budget == nullptr || !sight.budget(name)) {
         return Error{"budget " + quoted(name) + " does not exist"};
     }
-    Json json = heading(view);
+    Json json = answer_heading(view);
     json.set("window_seconds", view.standings.window.length_seconds)
         .set("available_gpus", view.view.available_gpus())
         .set("budget", TreeRows(view, viewer).one(*budget))
@@ -601,7 +316,7 @@ Json answer_queue(const EngineView& view, const Viewer& viewer, const JobFilter&
         levels.set(row, job.budget);
         jobs.append(row);
     }
-    return heading(view)
+    return answer_heading(view)
         .set("ranked", static_cast<std::int64_t>(view.ranking.size()))
         .set("jobs", jobs);
 }
@@ -609,7 +324,7 @@ Json answer_queue(const EngineView& view, const Viewer& viewer, const JobFilter&
 Json answer_running(const EngineView& view, const Viewer& viewer, const JobFilter& filter) {
     const Sight sight(view, viewer);
     LevelCache levels(view, sight);
-    ExplainInput input = input_of(view);
+    ExplainInput input = explain_input(view);
     input.most = kMostTakersInList;
     const RunningExplainer explainer(input);
     Json jobs = Json::array();
@@ -637,66 +352,7 @@ Json answer_running(const EngineView& view, const Viewer& viewer, const JobFilte
         levels.set(row, run.budget);
         jobs.append(row.set("outlook", to_json(explanation)));
     }
-    return heading(view).set("jobs", jobs);
-}
-
-Result<Json> answer_why(const EngineView& view, const Viewer& viewer, const JobName& job,
-                        const std::vector<PreemptionRecord>& older) {
-    const Sight sight(view, viewer);
-    const std::string name = to_text(job);
-    const JobCard* card = find_card(view, job);
-    if (card != nullptr && !sight.job(*card)) {
-        card = nullptr;
-    }
-    // Records know a task that is gone by its own id only.
-    const bool is_part = job.array_task >= 0 || job.het_offset >= 0;
-    const JobId id = card != nullptr ? card->id : is_part ? 0 : static_cast<JobId>(job.id);
-    const PreemptionRecord* preemption = nullptr;
-    for (const auto* records : {&older, &view.recent_preemptions}) {
-        for (const PreemptionRecord& record : *records) {
-            if (record.victim == id && sight.job_of(record.victim_user) &&
-                (preemption == nullptr || record.planned_at >= preemption->planned_at)) {
-                preemption = &record;
-            }
-        }
-    }
-    if (card == nullptr && preemption == nullptr) {
-        return Error{"job " + name +
-                     " is not known here: neither pending nor running, nor preempted lately"};
-    }
-    Json json = heading(view);
-    json.set("job_id", id);
-    if (card != nullptr) {
-        json.set("job", card_row(*card));
-        if (card->pending_index >= 0 && !card->host_reason.empty()) {
-            json.set("slurm_reason", card->host_reason);
-        }
-    }
-    std::string state = "preempted";
-    if (card != nullptr && card->pending_index >= 0) {
-        state = "pending";
-        auto explanation =
-            explain_pending(input_of(view), static_cast<std::uint32_t>(card->pending_index));
-        if (!explanation) {
-            return Error{"job " + name + " is new; it is ranked within the next seconds"};
-        }
-        sight.hide(*explanation);
-        json.set("pending", to_json(*explanation));
-    } else if (card != nullptr && card->run_index >= 0) {
-        state = "running";
-        const auto run_index = static_cast<std::uint32_t>(card->run_index);
-        RunningExplanation explanation = RunningExplainer(input_of(view)).explain(run_index);
-        sight.hide(explanation);
-        json.set("running", to_json(explanation));
-        set_where(json, view, view.view.runs[run_index]);
-    }
-    if (preemption != nullptr) {
-        PreemptionRecord shown = *preemption;
-        if (sight.hide(shown)) {
-            json.set("preemption", to_json(shown));
-        }
-    }
-    return json.set("state", state);
+    return answer_heading(view).set("jobs", jobs);
 }
 
 Json answer_health(const EngineView& view) {
@@ -713,7 +369,7 @@ Json answer_health(const EngineView& view) {
     for (const SettingRow& row : settings_table()) {
         settings.set(row.name.c_str(), setting_value(*view.settings, row.name));
     }
-    return heading(view)
+    return answer_heading(view)
         .set("started_at", health.started_at)
         .set("cycles", health.cycles)
         .set("last_cycle_at", health.last_cycle_at)
@@ -750,7 +406,7 @@ Json answer_preemptions(const EngineView& view, const Viewer& viewer,
             list.append(to_json(record));
         }
     }
-    return heading(view).set("preemptions", list);
+    return answer_heading(view).set("preemptions", list);
 }
 
 Json answer_edits(const EngineView& view, const Viewer& viewer,
@@ -769,7 +425,7 @@ Json answer_edits(const EngineView& view, const Viewer& viewer,
                             .set("reason", record.reason));
         }
     }
-    return heading(view).set("edits", list);
+    return answer_heading(view).set("edits", list);
 }
 
 Json answer_edit(const EditOutcome& outcome) {

@@ -36,9 +36,9 @@ Json answer_tree(const EngineView& view, const Viewer& viewer);
 Result<Json> answer_budget(const EngineView& view, const Viewer& viewer, const std::string& name);
 Json answer_queue(const EngineView& view, const Viewer& viewer, const JobFilter& filter);
 Json answer_running(const EngineView& view, const Viewer& viewer, const JobFilter& filter);
-// `older`: recorded preemptions that the view may no longer hold, in any order.
+// `history`: what the ledger knows of that job.
 Result<Json> answer_why(const EngineView& view, const Viewer& viewer, const JobName& job,
-                        const std::vector<PreemptionRecord>& older);
+                        const JobHistory& history);
 Json answer_health(const EngineView& view);
 Json answer_preemptions(const EngineView& view, const Viewer& viewer,
                         const std::vector<PreemptionRecord>& records);

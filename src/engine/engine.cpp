@@ -331,6 +331,13 @@ Result<std::vector<PreemptionRecord>> Engine::preemptions(std::int64_t from, std
              : Result<std::vector<PreemptionRecord>>(Error{"the engine does not run"});
 }
 
+Result<JobHistory> Engine::history(std::uint32_t id, std::int64_t part, bool is_component,
+                                   std::size_t most) {
+    const auto p = parts();
+    return p ? p->cycle().history(id, part, is_component, most)
+             : Result<JobHistory>(Error{"the engine does not run"});
+}
+
 Host* Engine::host() noexcept {
     const auto p = parts();
     return p ? p->cycle().host() : nullptr;

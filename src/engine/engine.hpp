@@ -17,6 +17,7 @@
 
 #include "common/base/result.hpp"
 #include "common/model/budget_edit.hpp"
+#include "common/store/ledger_rows.hpp"
 #include "engine/engine_view.hpp"
 #include "engine/host.hpp"
 
@@ -94,6 +95,8 @@ class Engine {
     Result<std::vector<EditRecord>> edits(std::size_t most);
     Result<std::vector<PreemptionRecord>> preemptions(std::int64_t from, std::int64_t to,
                                                       std::size_t most);
+    Result<JobHistory> history(std::uint32_t id, std::int64_t part, bool is_component,
+                               std::size_t most);
     Host* host() noexcept;  // nullptr when not running; valid while the service runs
 
     // An internal fault at an entry point: counted, logged once a kind.

@@ -501,6 +501,15 @@ Result<std::vector<PreemptionRecord>> EngineCycle::preemptions(std::int64_t from
     return writer->preemptions(from, to, most);
 }
 
+Result<JobHistory> EngineCycle::history(std::uint32_t id, std::int64_t part, bool is_component,
+                                        std::size_t most) {
+    LedgerWriter* writer = writer_ptr_;
+    if (writer == nullptr) {
+        return Error{"the ledger is not open yet; try again in a moment"};
+    }
+    return writer->history(id, part, is_component, most);
+}
+
 void EngineCycle::fault(const char* where, const char* what) noexcept {
     try {
         const std::string text = std::string(where) + ": " + what;

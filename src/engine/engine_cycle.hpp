@@ -63,6 +63,9 @@ class EngineCycle {
     Result<std::vector<EditRecord>> edits(std::size_t most);
     Result<std::vector<PreemptionRecord>> preemptions(std::int64_t from, std::int64_t to,
                                                       std::size_t most);
+    // `part`: the number of a task or a component, -1: the whole job.
+    Result<JobHistory> history(std::uint32_t id, std::int64_t part, bool is_component,
+                               std::size_t most);
     void fault(const char* where, const char* what) noexcept;
     Host* host() { return host_.get(); }
 

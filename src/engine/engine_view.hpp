@@ -42,6 +42,15 @@ struct JobCard {
     std::string host_reason;
     std::int64_t pending_index = -1;  // into view.pending
     std::int64_t run_index = -1;      // into view.runs
+
+    // As people call it where that is not the id: "123_4", "123+1".
+    std::string label() const {
+        if (array_job_id != 0 && array_task != 0xffffffff) {
+            return std::to_string(array_job_id) + "_" + std::to_string(array_task);
+        }
+        return het_job_id != 0 ? std::to_string(het_job_id) + "+" + std::to_string(het_offset)
+                               : std::string();
+    }
 };
 
 struct EngineHealth {

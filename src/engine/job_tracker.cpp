@@ -255,6 +255,11 @@ void JobTracker::begin_run(const HostJob& job, const HostSnapshot& snapshot,
         open_segment(snapshot.now, tracked, ledger, out);
     }
     out.jobs.push_back(tracked.row);
+    if (job.array_job_id != 0 && job.array_task != kNoTask) {
+        out.parts.push_back({job.id, job.array_job_id, job.array_task, false});
+    } else if (job.het_job_id != 0) {
+        out.parts.push_back({job.id, job.het_job_id, job.het_offset, true});
+    }
 }
 
 void JobTracker::follow_run(const HostJob& job, const HostSnapshot& snapshot,

@@ -289,6 +289,12 @@ Result<std::vector<PreemptionRecord>> LedgerWriter::preemptions(std::int64_t fro
         [=](LedgerDatabase& database) { return database.preemptions(from, to, most); });
 }
 
+Result<JobHistory> LedgerWriter::history(std::uint32_t id, std::int64_t part, bool is_component,
+                                         std::size_t most) {
+    return ask<JobHistory>(
+        [=](LedgerDatabase& database) { return database.history(id, part, is_component, most); });
+}
+
 void LedgerWriter::keep(std::int64_t seconds) {
     const std::lock_guard lock(state_->mutex_);
     state_->keep_seconds_ = seconds;

@@ -54,6 +54,8 @@ class LedgerWriter {
     Result<std::vector<TreeEditRow>> edits(std::size_t most);
     Result<std::vector<PreemptionRecord>> preemptions(std::int64_t from, std::int64_t to,
                                                       std::size_t most);
+    Result<JobHistory> history(std::uint32_t id, std::int64_t part, bool is_component,
+                               std::size_t most);
     Health health() const;
     // Messages for the log since the last call (a file set aside, an error and its end).
     std::vector<std::string> take_messages();

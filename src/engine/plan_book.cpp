@@ -244,9 +244,13 @@ std::string eviction_message(const PreemptionRecord& record, const Run& run,
         run.resumable && !run.interactive
             ? "it is requeued in " + format_duration(grace_seconds) + " and keeps its place"
             : "it ends in " + format_duration(grace_seconds);
-    return "job " + std::to_string(record.victim) + " makes room for job " +
-           std::to_string(record.claimant) + " of " + record.claimant_user + ": " + why + "; " +
-           then + " (srank --why " + std::to_string(record.victim) + ")";
+    const auto called = [](JobId id, const std::string& label) {
+        return label.empty() ? std::to_string(id) : label;
+    };
+    const std::string victim = called(record.victim, record.victim_label);
+    return "job " + victim + " makes room for job " +
+           called(record.claimant, record.claimant_label) + " of " + record.claimant_user + ": " +
+           why + "; " + then + " (srank --why " + victim + ")";
 }
 
 }  // namespace tranche

@@ -104,14 +104,14 @@ void PlanKeeper::follow(const HostSnapshot& snapshot, const Settings& settings, 
         const auto it = jobs.find(live.plan.claimant);
         const HostJob* job = it == jobs.end() ? nullptr : it->second;
         std::string outcome;
-        std::int64_t started_at = 0;
+        const HostJob* begun = nullptr;
         if (job == nullptr || job->state == HostJobState::finished) {
             const bool ran = job != nullptr && job->start_at >= live.plan.made_at &&
                              job->start_at != 0 && job->end_at > job->start_at;
             outcome = ran ? "started" : "claimant-left";
-            started_at = ran ? job->start_at : 0;
+            begun = ran ? job : nullptr;
         } else if (job->state != HostJobState::pending) {
-            started_at = job->start_at;
+            begun = job;
             const bool on_plan =
                 std::all_of(job->where.begin(), job->where.end(), [&](const NodeShare& share) {
                     return std::find(live.nodes.begin(), live.nodes.end(),
@@ -146,7 +146,7 @@ void PlanKeeper::follow(const HostSnapshot& snapshot, const Settings& settings, 
         }
         LivePlan ended;
         if (book_.remove(live.plan.claimant, ended)) {
-            end(ended, outcome, started_at, out);
+            end(ended, outcome, begun, snapshot, out);
             changed = true;
         }
     }
@@ -203,6 +203,12 @@ bool PlanKeeper::make(const PlanDecision& decision, const EngineView& next, Ledg
         LiveVictim live_victim;
         live_victim.record = record_of(victim, live.plan, run, next.standings,
                                        next.available_weight_milli, node_text);
+        for (auto [id, label] : {std::pair(run.id, &live_victim.record.victim_label),
+                                 std::pair(claimant, &live_victim.record.claimant_label)}) {
+            if (const JobCard* card = next.card(id)) {
+                *label = card->label();
+            }
+        }
         Eviction& eviction = live_victim.eviction;
         eviction.victim = run.id;
         eviction.claimant = claimant;
@@ -247,8 +253,8 @@ bool PlanKeeper::make(const PlanDecision& decision, const EngineView& next, Ledg
     return true;
 }
 
-void PlanKeeper::end(const LivePlan& plan, const std::string& outcome, std::int64_t started_at,
-                     LedgerBatch& out) {
+void PlanKeeper::end(const LivePlan& plan, const std::string& outcome, const HostJob* claimant,
+                     const HostSnapshot& snapshot, LedgerBatch& out) {
     for (const LiveVictim& victim : plan.victims) {
         if (!victim.warned) {
             continue;  // had left by itself before anybody told it to
@@ -259,7 +265,13 @@ void PlanKeeper::end(const LivePlan& plan, const std::string& outcome, std::int6
             victim.state == EvictionState::in_grace && host_.take_back(victim.eviction);
         tracker_.clear_leaving(victim.eviction.victim, stays, out);
         record.outcome = stays ? "taken-back" : outcome;
-        record.claimant_started_at = started_at;
+        if (claimant != nullptr) {
+            record.claimant_started_at = claimant->start_at;
+            for (const NodeShare& share : claimant->where) {
+                record.claimant_nodes +=
+                    (record.claimant_nodes.empty() ? "" : ",") + snapshot.nodes[share.node].name;
+            }
+        }
         out.preemptions.push_back(record);
         const auto known = std::find_if(recent_.begin(), recent_.end(), [&](const auto& r) {
             return r.victim == record.victim && r.claimant == record.claimant &&

@@ -55,8 +55,9 @@ class PlanKeeper {
     bool follow_victims();
 
   private:
-    void end(const LivePlan& plan, const std::string& outcome, std::int64_t started_at,
-             LedgerBatch& out);
+    // `claimant`: the run that began; nullptr: none did.
+    void end(const LivePlan& plan, const std::string& outcome, const HostJob* claimant,
+             const HostSnapshot& snapshot, LedgerBatch& out);
     void log(Host::LogLevel level, const std::string& text) { host_.log(level, text); }
 
     Host& host_;

@@ -39,7 +39,7 @@ constexpr std::int64_t kAnswerMilliseconds = 60000;   // then nobody waits for t
 constexpr std::int64_t kFarewellMilliseconds = 1000;  // for a stranger to read what was wrong
 constexpr std::size_t kNoncesKept = 100000;
 constexpr std::int64_t kLargestList = 100000;
-constexpr std::size_t kPreemptionsSearched = 10000;
+constexpr std::size_t kRunsSearched = 200;
 
 class Descriptor {
   public:
@@ -752,16 +752,15 @@ class Service::State {
             if (const Status status = reader.finish(); !status.ok()) {
                 return status.failure();
             }
-            // Only a job that ran before can have been preempted.
-            std::vector<PreemptionRecord> older;
-            const JobCard* card = view->card(static_cast<JobId>(*job));
-            if (card == nullptr || card->runs > 0) {
-                auto records = source_->preemptions(0, INT64_MAX, kPreemptionsSearched);
-                if (records.ok()) {
-                    older = std::move(records).value();
-                }
+            JobHistory history;  // where the ledger does not answer: what the view knows
+            if (auto known = source_->history(static_cast<std::uint32_t>(*job),
+                                              task ? *task : offset.value_or(-1),
+                                              offset.has_value(), kRunsSearched);
+                known.ok()) {
+                history = std::move(known).value();
             }
-            return answer_why(*view, viewer, {*job, task.value_or(-1), offset.value_or(-1)}, older);
+            return answer_why(*view, viewer, {*job, task.value_or(-1), offset.value_or(-1)},
+                              history);
         }
         if (request.method == "edits") {
             const auto most = reader.integer("most", 1, kLargestList);

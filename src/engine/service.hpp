@@ -31,6 +31,8 @@ class ServiceSource {
     virtual Result<std::vector<EditRecord>> edits(std::size_t most) = 0;
     virtual Result<std::vector<PreemptionRecord>> preemptions(std::int64_t from, std::int64_t to,
                                                               std::size_t most) = 0;
+    virtual Result<JobHistory> history(std::uint32_t id, std::int64_t part, bool is_component,
+                                       std::size_t most) = 0;
     virtual bool is_operator(std::uint32_t uid) = 0;
     virtual std::string user_name(std::uint32_t uid) = 0;  // empty: unknown
     virtual bool is_private(std::string_view word) = 0;    // PrivateData

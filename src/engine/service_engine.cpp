@@ -18,6 +18,10 @@ class EngineSource : public ServiceSource {
                                                       std::size_t most) override {
         return engine_.preemptions(from, to, most);
     }
+    Result<JobHistory> history(std::uint32_t id, std::int64_t part, bool is_component,
+                               std::size_t most) override {
+        return engine_.history(id, part, is_component, most);
+    }
     // Without a host nobody has rights and everything is private.
     bool is_operator(std::uint32_t uid) override {
         Host* host = engine_.host();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <functional>
 
@@ -13,6 +14,7 @@
 #include "common/wire/budgets_json.hpp"
 #include "common/wire/explanation_json.hpp"
 #include "tools/command.hpp"
+#include "tools/instants.hpp"
 #include "tools/sbudget_options.hpp"
 #include "tools/table.hpp"
 #include "tools/text_file.hpp"
@@ -21,6 +23,8 @@ namespace tranche {
 namespace {
 
 using Verb = BudgetCommand::Verb;
+
+constexpr std::int64_t kMostOfAPeriod = 100000;
 
 struct Column {
     const char* name;
@@ -114,6 +118,14 @@ std::vector<Column> edit_columns() {
             {"reason", "REASON", false, text_at("reason")}};
 }
 
+// "123_4", or the id where people know no other name.
+std::string job_cell(const Json& row, const char* label_key, const char* id_key) {
+    const std::int64_t id = row.at(id_key).as_integer();
+    return !row.at(label_key).as_text().empty() ? row.at(label_key).as_text()
+           : id > 0                             ? std::to_string(id)
+                                                : std::string();
+}
+
 std::vector<Column> preemption_columns() {
     const auto side = [](const char* key) {
         return [key](const Json& row) {
@@ -123,23 +135,43 @@ std::vector<Column> preemption_columns() {
                        : numbers.at("name").as_text() + " " + ratio_cell(numbers);
         };
     };
-    return {{"time", "TIME", false, [](const Json& row) { return instant_at(row, "planned_at"); }},
-            {"victim", "VICTIM", true, number_at("victim_job_id")},
-            {"victim_budget", "BUDGET", false, text_at("victim_budget")},
-            {"victim_user", "USER", false, text_at("victim_user")},
-            {"contract_ended", "CONTRACT_ENDED", false,
-             [](const Json& row) { return instant_at(row, "contract_ended_at"); }},
-            {"claimant", "CLAIMANT", true, number_at("claimant_job_id")},
-            {"claimant_budget", "BY_BUDGET", false, text_at("claimant_budget")},
-            {"claimant_user", "BY_USER", false, text_at("claimant_user")},
-            {"reason", "REASON", false, text_at("reason")},
-            {"level", "BELOW", false, text_at("level")},
-            {"victim_side", "VICTIM_SIDE", false, side("victim_side")},
-            {"claimant_side", "CLAIMANT_SIDE", false, side("claimant_side")},
-            {"nodes", "NODES", false, text_at("nodes")},
-            {"started", "STARTED", false,
-             [](const Json& row) { return instant_at(row, "claimant_started_at"); }},
-            {"outcome", "OUTCOME", false, text_at("outcome")}};
+    const auto side_hours = [](const char* side_key, const char* key) {
+        return [side_key, key](const Json& row) {
+            const Json value = row.at(side_key).at(key);
+            return value.is_number() ? people_gpu_hours(value.as_thousandths()) : std::string();
+        };
+    };
+    return {
+        {"time", "TIME", false, [](const Json& row) { return instant_at(row, "planned_at"); }},
+        {"victim", "VICTIM", true,
+         [](const Json& row) { return job_cell(row, "victim_job", "victim_job_id"); }},
+        {"victim_budget", "BUDGET", false, text_at("victim_budget")},
+        {"victim_user", "USER", false, text_at("victim_user")},
+        {"contract_ended", "CONTRACT_ENDED", false,
+         [](const Json& row) { return instant_at(row, "contract_ended_at"); }},
+        {"claimant", "CLAIMANT", true,
+         [](const Json& row) { return job_cell(row, "claimant_job", "claimant_job_id"); }},
+        {"claimant_budget", "BY_BUDGET", false, text_at("claimant_budget")},
+        {"claimant_user", "BY_USER", false, text_at("claimant_user")},
+        {"reason", "REASON", false, text_at("reason")},
+        {"level", "BELOW", false, text_at("level")},
+        {"victim_side", "VICTIM_SIDE", false, side("victim_side")},
+        {"claimant_side", "CLAIMANT_SIDE", false, side("claimant_side")},
+        {"victim_used", "VICTIM_USED(GPUh)", true,
+         side_hours("victim_side", "faded_charge_gpu_hours")},
+        {"victim_entitled", "VICTIM_ENTITLED(GPUh)", true,
+         side_hours("victim_side", "entitlement_gpu_hours")},
+        {"claimant_used", "CLAIMANT_USED(GPUh)", true,
+         side_hours("claimant_side", "faded_charge_gpu_hours")},
+        {"claimant_entitled", "CLAIMANT_ENTITLED(GPUh)", true,
+         side_hours("claimant_side", "entitlement_gpu_hours")},
+        {"warned", "WARNED", false, [](const Json& row) { return instant_at(row, "warned_at"); }},
+        {"gone", "GONE", false, [](const Json& row) { return instant_at(row, "gone_at"); }},
+        {"nodes", "NODES", false, text_at("nodes")},
+        {"started_on", "STARTED_ON", false, text_at("claimant_nodes")},
+        {"started", "STARTED", false,
+         [](const Json& row) { return instant_at(row, "claimant_started_at"); }},
+        {"outcome", "OUTCOME", false, text_at("outcome")}};
 }
 
 // format= with widths as sacctmgr has them, or the default's names.
@@ -205,6 +237,16 @@ bool is_one_of(const std::vector<std::string>& wanted, const std::string& text) 
     return wanted.empty() || std::find(wanted.begin(), wanted.end(), text) != wanted.end();
 }
 
+// Whether one of the words is the job's id or label, or the array's it is of.
+bool names_job(const std::vector<std::string>& wanted, const Json& row, const std::string& key) {
+    const std::string label = row.at(key.c_str()).as_text();
+    const std::string whole = label.substr(0, label.find_first_of("_+"));
+    const std::string id = std::to_string(row.at((key + "_id").c_str()).as_integer());
+    return std::any_of(wanted.begin(), wanted.end(), [&](const std::string& word) {
+        return word == id || (!label.empty() && (word == label || word == whole));
+    });
+}
+
 int show(const CommandLine& line, const BudgetCommand& command) {
     const bool of_budgets = command.verb == Verb::show_tree || command.verb == Verb::show_budget;
     const char* method = of_budgets                        ? "tree"
@@ -213,7 +255,26 @@ int show(const CommandLine& line, const BudgetCommand& command) {
     const char* list_key = of_budgets                        ? "budgets"
                            : command.verb == Verb::show_edit ? "edits"
                                                              : "preemptions";
-    const auto answer = ask_controller(line, method, Json::object());
+    std::int64_t from = 0, to = INT64_MAX;
+    for (const auto& [text, at] :
+         {std::pair(&command.start, &from), std::pair(&command.end, &to)}) {
+        if (text->empty()) {
+            continue;
+        }
+        const auto instant = parse_instant(*text, std::time(nullptr));
+        if (!instant.ok()) {
+            return complain(sbudget_table(), instant.error(), kUsage);
+        }
+        *at = *instant;
+    }
+    Json arguments = Json::object();
+    if (!of_budgets && (!command.start.empty() || !command.end.empty())) {
+        arguments.set("most", kMostOfAPeriod);
+    }
+    if (command.verb == Verb::show_preemption) {
+        arguments.set("from", from).set("to", to);
+    }
+    const auto answer = ask_controller(line, method, arguments);
     if (!answer.ok()) {
         return complain(sbudget_table(), answer.error(), kRefused);
     }
@@ -231,10 +292,13 @@ int show(const CommandLine& line, const BudgetCommand& command) {
                    any_of_list(command.managers, row.at("managers"));
         }
         if (command.verb == Verb::show_edit) {
-            return is_one_of(command.names, row.at("budget").as_text()) &&
+            return row.at("at").as_integer() >= from && row.at("at").as_integer() <= to &&
+                   is_one_of(command.names, row.at("budget").as_text()) &&
                    is_one_of(command.users, row.at("user").as_text());
         }
-        return (command.names.empty() ||
+        return (command.jobs.empty() || names_job(command.jobs, row, "victim_job") ||
+                names_job(command.jobs, row, "claimant_job")) &&
+               (command.names.empty() ||
                 is_one_of(command.names, row.at("victim_budget").as_text()) ||
                 is_one_of(command.names, row.at("claimant_budget").as_text())) &&
                (command.users.empty() ||
@@ -272,9 +336,10 @@ int show(const CommandLine& line, const BudgetCommand& command) {
                 asked = {"time", "user", "name", "field", "before", "after", "reason"};
                 break;
             default:
-                asked = {"time",   "victim", "victim_budget", "claimant",      "claimant_budget",
-                         "reason", "level",  "victim_side",   "claimant_side", "started",
-                         "outcome"};
+                asked = {
+                    "time",    "victim",     "victim_budget", "claimant",      "claimant_budget",
+                    "reason",  "level",      "victim_side",   "claimant_side", "gone",
+                    "started", "started_on", "outcome"};
         }
     }
     const auto text = table_of(columns, answer->at(list_key), asked, style, wanted);

@@ -27,7 +27,8 @@ constexpr Word kKeys[] = {
     {"name", "name"},         {"names", "name"},        {"parent", "parent"},
     {"parents", "parent"},    {"shares", "shares"},     {"own_shares", "own_shares"},
     {"sharing", "sharing"},   {"accounts", "accounts"}, {"users", "users"},
-    {"managers", "managers"}, {"reason", "reason"},     {"format", "format"}};
+    {"managers", "managers"}, {"reason", "reason"},     {"format", "format"},
+    {"jobs", "jobs"},         {"start", "start"},       {"end", "end"}};
 
 // The meaning of a word that is whole, or the beginning of words with one meaning.
 template <std::size_t N>
@@ -237,6 +238,13 @@ Result<BudgetCommand> parse_show(const std::vector<std::string>& words, std::siz
         if (!setting.ok()) {
             return setting.failure();
         }
+        const bool of_events =
+            command.verb == Verb::show_preemption || command.verb == Verb::show_edit;
+        if (setting->operation == '=' && of_events &&
+            (setting->key == "start" || setting->key == "end")) {
+            (setting->key == "start" ? command.start : command.end) = setting->value;
+            continue;
+        }
         const auto values = split_list(setting->value);
         auto* list = setting->key == "name"       ? &command.names
                      : setting->key == "parent"   ? &command.parents
@@ -244,11 +252,14 @@ Result<BudgetCommand> parse_show(const std::vector<std::string>& words, std::siz
                      : setting->key == "users"    ? &command.users
                      : setting->key == "managers" ? &command.managers
                      : setting->key == "format"   ? &command.columns
-                                                  : nullptr;
+                     : setting->key == "jobs" && command.verb == Verb::show_preemption
+                         ? &command.jobs
+                         : nullptr;
         if (list == nullptr || setting->operation != '=') {
             return Error{quoted(word) +
                          ": show takes name=, parent=, accounts=, users=, "
-                         "managers= and format="};
+                         "managers= and format=; of edits and preemptions also start= and end=, "
+                         "of preemptions job="};
         }
         list->insert(list->end(), values.begin(), values.end());
     }
@@ -264,7 +275,7 @@ const CommandTable& sbudget_table() {
         made.about = "Shows and changes the budgets that pay for GPU time.";
         made.usages = {
             "[OPTIONS] show tree|budget|edit|preemption [[where] NAME|KEY=LIST ...] "
-            "[format=COLUMNS]",
+            "[start=TIME] [end=TIME] [format=COLUMNS]",
             "[OPTIONS] add budget NAME [parent=NAME] [shares=N] [accounts=LIST] [users=LIST] "
             "[managers=LIST] ...",
             "[OPTIONS] modify budget where name=NAME set KEY=VALUE ...",

@@ -31,6 +31,8 @@ struct BudgetCommand {
     std::vector<std::string> columns;  // format=, "Name%20"
     // where of show; empty lists narrow nothing.
     std::vector<std::string> names, parents, accounts, users, managers;
+    std::vector<std::string> jobs;  // of preemptions: "123", "123_4"
+    std::string start, end;         // of edits and preemptions; empty: any time
 };
 
 // sacctmgr's grammar: verb, entity, key=value; verbs, entities and keys in any case and shortened

@@ -281,6 +281,19 @@ int show_why(const CommandLine& line) {
     if (answer->at("running").is_object()) {
         text += explanation_text(running_explanation_from_json(answer->at("running")), now, shown);
     }
+    if (const Json array = answer->at("array"); array.is_object()) {
+        text += "Of the whole array " + std::to_string(array.at("running").as_integer()) +
+                " run and " + std::to_string(array.at("pending").as_integer()) + " wait\n";
+    }
+    std::vector<PastRun> runs;
+    for (const Json& row : rows_of(answer->at("runs"))) {
+        runs.push_back(past_run_from_json(row));
+    }
+    if (text.empty()) {
+        text += past_text(runs, now, answer->at("name").as_text());
+    } else if (!runs.empty() && (runs.size() > 1 || runs.back().ended_at > 0)) {
+        text += "Its runs:\n" + runs_text(runs, now);
+    }
     if (const Json reason = answer->at("slurm_reason");
         reason.is_text() && reason.as_text() != "None") {
         text += "Slurm's own reason: " + reason.as_text() + "\n";
@@ -288,6 +301,16 @@ int show_why(const CommandLine& line) {
     if (answer->at("preemption").is_object()) {
         text += (text.empty() ? "" : "\n") +
                 preemption_text(preemption_from_json(answer->at("preemption")), now);
+    }
+    if (const Json caused = answer->at("preemptions").at("caused"); caused.size() > 0) {
+        text += "It made room for itself by:\n";
+        for (const Json& row : rows_of(caused)) {
+            const PreemptionRecord record = preemption_from_json(row);
+            text +=
+                "  " +
+                preemption_text(record, now).substr(0, preemption_text(record, now).find('\n')) +
+                "\n";
+        }
     }
     return print_answer(text);
 }

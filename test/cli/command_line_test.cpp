@@ -4,11 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <fstream>
 #include <regex>
 #include <set>
 #include <sstream>
 
+#include "tools/instants.hpp"
 #include "tools/sbudget_options.hpp"
 #include "tools/srank_options.hpp"
 #include "tools/sreplay_options.hpp"
@@ -165,6 +167,13 @@ TEST(BudgetGrammar, words_are_read_in_any_case_and_shortened) {
     EXPECT_EQ(budget_command({"LIST", "Tree"}).verb, Verb::show_tree);
     EXPECT_EQ(budget_command({"sh", "b"}).verb, Verb::show_budget);
     EXPECT_EQ(budget_command({"s", "preem"}).verb, Verb::show_preemption);
+    const BudgetCommand period = budget_command(
+        {"show", "preemption", "start=yesterday", "End=now-2h", "where", "job=12,13_4"});
+    EXPECT_EQ(period.start, "yesterday");
+    EXPECT_EQ(period.end, "now-2h");
+    EXPECT_EQ(period.jobs, (std::vector<std::string>{"12", "13_4"}));
+    EXPECT_FALSE(parse_budget_command({"show", "tree", "start=yesterday"}).ok());
+    EXPECT_FALSE(parse_budget_command({"show", "edit", "job=12"}).ok());
     EXPECT_EQ(budget_command({"show"}).verb, Verb::show_tree);
     EXPECT_EQ(budget_command({"a", "bud", "x", "Sharing=USERS"}).edit.sharing,
               BudgetSharing::users);
@@ -323,6 +332,34 @@ TEST(Table, texts_of_others_do_not_act_on_the_terminal) {
     TableStyle style;
     style.heading = false;
     EXPECT_EQ(table_text({{"X"}}, {{"a\033[2Jb\nc\xC2\x9B"}}, style), "a?[2Jb?c?\n");
+}
+
+TEST(Instants, are_read_as_slurm_s_commands_read_them) {
+    std::tm broken{};
+    broken.tm_year = 126;
+    broken.tm_mon = 10;
+    broken.tm_mday = 30;
+    broken.tm_hour = 14;
+    broken.tm_isdst = -1;
+    const std::int64_t now = std::mktime(&broken);
+    const auto at = [now](const char* text) {
+        const auto read = parse_instant(text, now);
+        return read.ok() ? *read - now : INT64_MIN;
+    };
+    EXPECT_EQ(at("now"), 0);
+    EXPECT_EQ(at("now-2hours"), -7200);
+    EXPECT_EQ(at("now+3days"), 3 * 86400);
+    EXPECT_EQ(at("now-30"), -30);
+    EXPECT_EQ(at("14:05"), 300);
+    EXPECT_EQ(at("14:00:07"), 7);
+    EXPECT_EQ(at("today"), -14 * 3600);
+    EXPECT_EQ(at("2026-11-30T15:00"), 3600);
+    EXPECT_EQ(at("2026-11-30 15:00:01"), 3601);
+    EXPECT_EQ(at("2026-11-30"), -14 * 3600);
+    for (const char* wrong : {"", "soon", "25:00", "14:60", "2026-13-01", "2026-11-30T", "now-",
+                              "now-2moons", "14:05x"}) {
+        EXPECT_EQ(at(wrong), INT64_MIN) << wrong;
+    }
 }
 
 }  // namespace

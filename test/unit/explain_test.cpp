@@ -167,6 +167,32 @@ TEST_F(ExplainTest, the_level_both_sides_numbers_and_the_victims_are_named) {
     EXPECT_EQ(first.cannot_take[0].reason, TakeReason::same_budget);
 }
 
+TEST_F(ExplainTest, held_jobs_are_in_nobodys_way) {
+    view_.pending[1].block = StartBlock::held;
+    ranking_ = rank_queue(view_, standings_, settings_);
+    for (const RankLoss& loss : why(2).losses) {
+        EXPECT_NE(loss.job, 2u);
+    }
+    // Of the same budget, too.
+    view_.pending[1].budget = view_.pending[2].budget;
+    view_.pending[1].member = view_.pending[2].member;
+    ranking_ = rank_queue(view_, standings_, settings_);
+    EXPECT_FALSE(why(2).own_loss.has_value());
+    view_.pending[1].block = StartBlock::none;
+    ranking_ = rank_queue(view_, standings_, settings_);
+    EXPECT_TRUE(why(2).own_loss.has_value());
+}
+
+TEST_F(ExplainTest, a_suspended_run_keeps_what_is_left_of_its_contract) {
+    tranche::Run& run = view_.runs[3];
+    run.state = RunState::suspended;
+    run.protected_until = kNever;
+    run.contract_seconds = 1200;
+    const RunningExplanation e = RunningExplainer(input()).explain(3);
+    EXPECT_EQ(e.state, RunState::suspended);
+    EXPECT_EQ(e.contract_left_seconds, 1200);
+}
+
 TEST_F(ExplainTest, a_run_out_of_reach_says_by_how_many_gpu_hours) {
     // 3 of projB against run 12 of projA: 312 of 336 against 0.95 x 500 of 1008: level at
     // 0.95 x 166.67 = 158.33, so 153.67 too much.

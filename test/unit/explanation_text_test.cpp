@@ -207,6 +207,59 @@ TEST(ExplanationText, a_running_job_says_until_when_and_who) {
     EXPECT_NE(explanation_text(e, kMoment).find("may be ended at any second"), std::string::npos);
 }
 
+TEST(ExplanationText, a_suspended_run_has_begun) {
+    RunningExplanation e;
+    e.job = 14;
+    e.allocated = true;
+    e.state = RunState::suspended;
+    e.protected_until = kNever;
+    e.contract_left_seconds = 1200;
+    EXPECT_EQ(protected_text(e, kMoment), "suspended, 20 min left");
+    const std::string text = explanation_text(e, kMoment);
+    EXPECT_NE(text.find("is suspended"), std::string::npos) << text;
+    EXPECT_NE(text.find("20 min are left when it goes on"), std::string::npos) << text;
+    EXPECT_EQ(running_explanation_from_json(to_json(e)), e);
+}
+
+TEST(ExplanationText, a_job_that_is_gone_says_how_it_ended_and_who_took_its_place) {
+    PastRun run;
+    run.job = 124;
+    run.number = 2;
+    run.budget = "projA";
+    run.user = "old";
+    run.allocated = true;
+    run.gpus = 8;
+    run.nodes = "n1";
+    run.began_at = kNow - 5400;
+    run.ended_at = kNow - 1800;
+    run.charged_milli_hours = 8000;
+    run.end = "completed";
+    EXPECT_EQ(past_run_from_json(to_json(run)), run);
+    const std::string text = past_text({run}, kMoment, "123_4");
+    EXPECT_NE(text.find("Job 123_4 of projA (old) completed 30 min ago"), std::string::npos)
+        << text;
+    EXPECT_NE(text.find("run 2: 20:43 to 21:43 (1 h), 8 GPUs on n1, charged 8.0 GPU h, completed"),
+              std::string::npos)
+        << text;
+    PreemptionRecord record;
+    record.victim = 124;
+    record.victim_label = "123_4";
+    record.claimant = 130;
+    record.claimant_label = "129+0";
+    record.reason = "express";
+    record.planned_at = record.warned_at = kNow - 90;
+    record.gone_at = kNow - 30;
+    record.claimant_started_at = kNow - 20;
+    record.claimant_nodes = "n3";
+    record.outcome = "overtaken";
+    EXPECT_EQ(preemption_from_json(to_json(record)), record);
+    const std::string why = preemption_text(record, kMoment);
+    EXPECT_NE(why.find("Job 123_4 of no budget was preempted"), std::string::npos) << why;
+    EXPECT_NE(why.find("for job 129+0"), std::string::npos) << why;
+    EXPECT_NE(why.find("a debug job needed the room"), std::string::npos) << why;
+    EXPECT_NE(why.find("started elsewhere on n3"), std::string::npos) << why;
+}
+
 TEST(ExplanationText, every_reason_has_words) {
     for (int i = 0; i <= static_cast<int>(WaitReason::preemption_limit); ++i) {
         EXPECT_NE(wait_reason_text(static_cast<WaitReason>(i)), "unknown");

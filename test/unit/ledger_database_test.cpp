@@ -325,6 +325,38 @@ TEST_F(LedgerDatabaseTest, a_preemption_s_outcome_is_added_to_its_record) {
     EXPECT_EQ(contents.preemptions, batch.preemptions);
 }
 
+TEST_F(LedgerDatabaseTest, a_job_s_history_is_found_by_its_id_its_task_or_its_component) {
+    LedgerDatabase ledger = open_ledger();
+    LedgerBatch batch;
+    SegmentRow row = whole_batch().ended.at(0);
+    for (const JobId id : {500, 501, 502, 600}) {
+        row.key.job_id = id;
+        batch.ended.push_back(row);
+    }
+    batch.parts = {{501, 500, 3, false}, {500, 500, 4, false}, {502, 502, 0, true}};
+    batch.preemptions = {preemption_row(501, 600, 2900)};
+    apply(ledger, batch);
+    const auto ids = [&](std::uint32_t id, std::int64_t part, bool is_component) {
+        const auto history = ledger.history(id, part, is_component, 10);
+        EXPECT_TRUE(history.ok());
+        std::vector<JobId> found;
+        for (const SegmentRow& segment : history->segments) {
+            found.push_back(segment.key.job_id);
+        }
+        return found;
+    };
+    EXPECT_EQ(ids(500, 3, false), (std::vector<JobId>{501}));
+    EXPECT_EQ(ids(500, 4, false), (std::vector<JobId>{500}));
+    EXPECT_EQ(ids(500, -1, false), (std::vector<JobId>{500, 501}));
+    EXPECT_EQ(ids(502, 0, true), (std::vector<JobId>{502}));
+    EXPECT_EQ(ids(502, 0, false), std::vector<JobId>());
+    EXPECT_EQ(ids(600, -1, false), (std::vector<JobId>{600}));
+    EXPECT_EQ(ids(999, -1, false), std::vector<JobId>());
+    ASSERT_EQ(ledger.history(500, 3, false, 10)->preemptions.size(), 1U);
+    // As claimant, too.
+    ASSERT_EQ(ledger.history(600, -1, false, 10)->preemptions.size(), 1U);
+}
+
 TEST_F(LedgerDatabaseTest, plans_are_replaced_as_a_whole_or_left_alone) {
     LedgerDatabase ledger = open_ledger();
     apply(ledger, whole_batch());

@@ -102,7 +102,8 @@ bool on_suitable_node(const ClusterView& view, const Run& run, const JobShape& s
 }
 
 std::int64_t from_when(const Run& run, std::int64_t now) noexcept {
-    return run.kind == RunKind::allocated ? std::max(run.protected_until, now) : now;
+    return std::max({now, run.kind == RunKind::allocated ? run.protected_until : 0,
+                     run.others_protected_until});
 }
 
 // The ranking up to the job, replayed: what each side and member counted at each placement.
@@ -151,6 +152,9 @@ void explain_rank(const ExplainInput& input, std::size_t position, PendingExplan
     std::vector<std::size_t> last_at;  // by index into losses
     for (std::size_t i = 0; i < position; ++i) {
         const RankedEntry& before = input.ranking[i];
+        if (!before.counts) {
+            continue;  // held and the like: listed, but in nobody's way
+        }
         const PendingJob& other = view.pending[before.job];
         const RunKind other_kind = kind_of(before.band, other);
         if (before.band != entry.band || other_kind != kind) {
@@ -248,6 +252,7 @@ void explain_victims(const ExplainInput& input, const RankedEntry& entry, Pendin
             continue;
         }
         outlook.from_at = from_when(run, view.now);
+        outlook.suspended = run.state == RunState::suspended;
         ++out.could_take_count;
         (outlook.from_at <= view.now ? out.could_take_gpus_now : out.could_take_gpus_later) +=
             run.gpus;
@@ -450,6 +455,7 @@ RunningExplanation RunningExplainer::explain(std::uint32_t run_index) const {
     out.gpus = run.gpus;
     out.started_at = run.started_at;
     out.protected_until = out.allocated ? run.protected_until : 0;
+    out.contract_left_seconds = run.commitment_seconds(view.now);
     out.leaving_for = run.leaving_for;
     const Victim victim = victim_of(input_, run, may_raise_);
     for (const RankedEntry* entry : claimants_) {
@@ -475,6 +481,7 @@ RunningExplanation RunningExplainer::explain(std::uint32_t run_index) const {
         outlook.gpus = claimant.job->shape.gpus;
         outlook.may = true;
         outlook.from_at = from;
+        outlook.suspended = run.state == RunState::suspended;
         outlook.reason = verdict.reason;
         fill_sides(outlook, verdict, input_);
         out.takers.push_back(std::move(outlook));

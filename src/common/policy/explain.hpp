@@ -71,8 +71,11 @@ struct TakeOutlook {
     std::string budget;
     std::string user;
     std::int64_t gpus = 0;
-    bool may = false;          // by today's ratios, once the contract is over
-    std::int64_t from_at = 0;  // when, if it may; kNever: while the node still boots
+    bool may = false;  // by today's ratios, once the contract is over
+    // When, if it may; kNever: the contract's clock stands still, while the node boots or the run
+    // is suspended.
+    std::int64_t from_at = 0;
+    bool suspended = false;  // the run
     TakeReason reason = TakeReason::claimant_is_free;
     std::string level;                       // empty: no numbers decide
     SideNumbers claimant_side, victim_side;  // the claimant's own commitment counted
@@ -116,7 +119,8 @@ struct RunningExplanation {
     bool resumable = false;
     std::int64_t gpus = 0;
     std::int64_t started_at = 0;
-    std::int64_t protected_until = 0;  // 0: free; kNever: its clock has not started
+    std::int64_t protected_until = 0;  // 0: free; kNever: its clock stands still
+    std::int64_t contract_left_seconds = 0;
     JobId leaving_for = 0;
     std::vector<TakeOutlook> takers;  // of those that wait, best rank first, who may
     std::size_t takers_count = 0;

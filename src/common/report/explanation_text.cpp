@@ -6,8 +6,8 @@
 namespace tranche {
 namespace {
 
-std::string job_text(JobId job) {
-    return job == 0 ? "a job" : "job " + std::to_string(job);
+std::string job_text(JobId job, const std::string& label = {}) {
+    return job == 0 ? "a job" : "job " + (label.empty() ? std::to_string(job) : label);
 }
 
 std::string whose(const std::string& budget, const std::string& user) {
@@ -177,7 +177,8 @@ std::string take_reason_text(TakeReason reason) {
 
 std::string from_text(const TakeOutlook& outlook, const Moment& now) {
     if (outlook.from_at == kNever) {
-        return "after a contract that has not begun";
+        return outlook.suspended ? "when it has gone on and its contract is over"
+                                 : "after a contract that has not begun";
     }
     return outlook.from_at <= now.at ? "now" : people_when(outlook.from_at, now);
 }
@@ -185,6 +186,9 @@ std::string from_text(const TakeOutlook& outlook, const Moment& now) {
 std::string protected_text(const RunningExplanation& e, const Moment& now) {
     if (!e.allocated) {
         return "free";
+    }
+    if (e.state == RunState::suspended && e.contract_left_seconds > 0) {
+        return "suspended, " + people_duration(e.contract_left_seconds) + " left";
     }
     if (e.protected_until == kNever) {
         return "not begun";
@@ -264,10 +268,16 @@ std::string explanation_text(const RunningExplanation& e, const Moment& now,
                              const std::string& name) {
     std::string text = "Job " + (name.empty() ? std::to_string(e.job) : name) +
                        whose(e.budget, e.user) +
-                       " is running: " + (e.allocated ? "allocated" : "free") + ", " +
-                       gpus_text(e.gpus) + ", started " + people_when(e.started_at, now) + "\n";
+                       (e.state == RunState::suspended     ? " is suspended: "
+                        : e.state == RunState::configuring ? " is starting: "
+                                                           : " is running: ") +
+                       (e.allocated ? "allocated" : "free") + ", " + gpus_text(e.gpus) +
+                       ", started " + people_when(e.started_at, now) + "\n";
     if (!e.allocated) {
         text += "It runs free: it is charged to nobody and may be ended at any second\n";
+    } else if (e.state == RunState::suspended && e.contract_left_seconds > 0) {
+        text += "Its contract's clock stands still: " + people_duration(e.contract_left_seconds) +
+                " are left when it goes on\n";
     } else if (e.protected_until == kNever) {
         text += "Its contract begins when its nodes are up and the prolog is over\n";
     } else if (e.protected_until > now.at) {
@@ -298,10 +308,15 @@ std::string explanation_text(const RunningExplanation& e, const Moment& now,
 }
 
 std::string preemption_text(const PreemptionRecord& r, const Moment& now) {
-    std::string text = "Job " + std::to_string(r.victim) + whose(r.victim_budget, r.victim_user) +
+    std::string text = job_text(r.victim, r.victim_label) + whose(r.victim_budget, r.victim_user) +
                        " was preempted " + people_when(r.planned_at, now) + " for " +
-                       job_text(r.claimant) + whose(r.claimant_budget, r.claimant_user) +
-                       (r.nodes.empty() ? "" : " on " + r.nodes) + " (" + r.reason + ")\n";
+                       job_text(r.claimant, r.claimant_label) +
+                       whose(r.claimant_budget, r.claimant_user) +
+                       (r.nodes.empty() ? "" : " on " + r.nodes) + "\n";
+    text.front() = text.front() == 'j' ? 'J' : 'A';
+    if (const std::string why = preemption_reason_text(r); !why.empty()) {
+        text += "Why: " + why + " (" + r.reason + ")\n";
+    }
     if (r.contract_ended_at > 0) {
         text += "Its contract had ended " + people_when(r.contract_ended_at, now) + "\n";
     }
@@ -314,14 +329,96 @@ std::string preemption_text(const PreemptionRecord& r, const Moment& now) {
         text += "Below " + r.level + ", with the claimant's own contract:\n" +
                 side_line(claimant, width) + side_line(victim, width);
     }
-    if (r.claimant_started_at > 0) {
-        text += "The claimant started " + people_when(r.claimant_started_at, now) + "\n";
+    if (r.warned_at > 0) {
+        text += "Warned " + people_clock(r.warned_at, now) +
+                (r.gone_at > 0 ? ", gone " + people_clock(r.gone_at, now) : "") + "\n";
+    }
+    const std::string on = r.claimant_nodes.empty() ? "" : " on " + r.claimant_nodes;
+    if (r.outcome == "overtaken") {
+        text += "The claimant started elsewhere" +
+                (r.claimant_started_at > 0 ? on + " " + people_when(r.claimant_started_at, now)
+                                           : std::string()) +
+                ": other room came free meanwhile\n";
+    } else if (r.outcome == "taken-back") {
+        text += "The warning was taken back: it runs on\n";
+    } else if (r.claimant_started_at > 0) {
+        text += "The claimant started " + people_when(r.claimant_started_at, now) + on + "\n";
     } else if (r.outcome == "wasted") {
         text += "The claimant did not start on that room\n";
-    } else if (r.outcome == "overtaken") {
-        text += "The claimant started elsewhere: other room came free meanwhile\n";
     } else if (r.outcome == "claimant-left") {
         text += "The claimant left before it started\n";
+    }
+    return text;
+}
+
+std::string preemption_reason_text(const PreemptionRecord& r) {
+    if (r.reason == to_text(TakeReason::free_run)) {
+        return "it ran free and yields to funded work";
+    }
+    if (r.reason == to_text(TakeReason::express)) {
+        return "its contract was over and a debug job needed the room";
+    }
+    if (r.reason == to_text(TakeReason::assembly)) {
+        return "its contract was over and a large job's nodes were gathered";
+    }
+    if (r.reason == to_text(TakeReason::team_priority)) {
+        return "its contract was over and the other's team priority is higher";
+    }
+    if (r.reason == to_text(TakeReason::smaller_ratio) ||
+        r.reason == to_text(TakeReason::smaller_use)) {
+        return "its contract was over and " + r.claimant_side +
+               " had used less of its funding than " + r.victim_side;
+    }
+    return {};
+}
+
+namespace {
+
+std::string end_text(const std::string& end) {
+    if (end == "timeout") {
+        return "reached its time limit";
+    }
+    if (end == "node-failure") {
+        return "lost its node";
+    }
+    if (end == "preempted" || end == "requeued" || end == "cancelled") {
+        return "was " + end;
+    }
+    return end == "unknown" || end.empty() ? "ended" : end;
+}
+
+}  // namespace
+
+std::string past_text(const std::vector<PastRun>& runs, const Moment& now,
+                      const std::string& name) {
+    if (runs.empty()) {
+        return {};
+    }
+    const PastRun& last = runs.back();
+    std::string text = "Job " + (name.empty() ? std::to_string(last.job) : name) +
+                       whose(last.budget, last.user) + " " + end_text(last.end);
+    if (last.ended_at > 0) {
+        text += " " + people_when(last.ended_at, now);
+    }
+    return text + "\n" + runs_text(runs, now);
+}
+
+std::string runs_text(const std::vector<PastRun>& runs, const Moment& now) {
+    constexpr std::size_t kShown = 5;
+    std::string text;
+    const std::size_t first = runs.size() > kShown ? runs.size() - kShown : 0;
+    if (first > 0) {
+        text += "  " + plural(first, "earlier run") + "\n";
+    }
+    for (std::size_t i = first; i < runs.size(); ++i) {
+        const PastRun& run = runs[i];
+        text += "  run " + std::to_string(run.number) + ": " + people_clock(run.began_at, now) +
+                " to " + (run.ended_at > 0 ? people_clock(run.ended_at, now) : "now") + " (" +
+                people_duration((run.ended_at > 0 ? run.ended_at : now.at) - run.began_at) + "), " +
+                gpus_text(run.gpus) + (run.nodes.empty() ? "" : " on " + run.nodes) + ", " +
+                (run.allocated ? "charged " + people_gpu_hours(run.charged_milli_hours) + " GPU h"
+                               : std::string("free")) +
+                (run.end.empty() ? "" : ", " + end_text(run.end)) + "\n";
     }
     return text;
 }

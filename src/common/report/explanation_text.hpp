@@ -4,7 +4,9 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "common/model/past_run.hpp"
 #include "common/model/preemption_record.hpp"
 #include "common/policy/explain.hpp"
 #include "common/report/people.hpp"
@@ -18,6 +20,13 @@ std::string explanation_text(const PendingExplanation& explanation, const Moment
 std::string explanation_text(const RunningExplanation& explanation, const Moment& now,
                              const std::string& name = {});
 std::string preemption_text(const PreemptionRecord& record, const Moment& now);
+// One clause: "its contract was over and projA had used less of its funding than projB".
+std::string preemption_reason_text(const PreemptionRecord& record);
+// How a job ended, and its runs; empty if it never ran.
+std::string past_text(const std::vector<PastRun>& runs, const Moment& now,
+                      const std::string& name = {});
+// One line each of the last few.
+std::string runs_text(const std::vector<PastRun>& runs, const Moment& now);
 
 // One sentence without a full stop: "the runs it could take are still under contract".
 std::string wait_reason_text(WaitReason reason);

@@ -12,6 +12,7 @@
 #include <ctime>
 #include <iterator>
 #include <map>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -95,6 +96,17 @@ CREATE TABLE plan_node (claimant INTEGER NOT NULL, place INTEGER NOT NULL, node 
 CREATE TABLE plan_victim (claimant INTEGER NOT NULL, place INTEGER NOT NULL,
                           victim INTEGER NOT NULL, PRIMARY KEY (claimant, place)) WITHOUT ROWID;
 CREATE TABLE capacity (at INTEGER PRIMARY KEY, available_weight_milli INTEGER NOT NULL);
+)sql";
+
+// A task of an array and a component keep no name of their own in `segment`: most jobs have none.
+constexpr const char* kStep3 = R"sql(
+ALTER TABLE preemption ADD COLUMN claimant_nodes TEXT NOT NULL DEFAULT '';
+ALTER TABLE preemption ADD COLUMN victim_label TEXT NOT NULL DEFAULT '';
+ALTER TABLE preemption ADD COLUMN claimant_label TEXT NOT NULL DEFAULT '';
+CREATE INDEX preemption_by_claimant ON preemption (claimant);
+CREATE TABLE part (id INTEGER PRIMARY KEY, whole INTEGER NOT NULL, number INTEGER NOT NULL,
+                   is_component INTEGER NOT NULL);
+CREATE INDEX part_by_whole ON part (whole, is_component, number);
 )sql";
 
 std::int64_t query_integer(sqlite3* connection, const char* sql) {
@@ -297,7 +309,8 @@ constexpr const char* kPreemptionColumns =
     "id, victim, claimant, planned_at, victim_budget, claimant_budget, victim_user, "
     "claimant_user, reason, level, victim_side, claimant_side, victim_charge_milli_hours, "
     "victim_funded_milli_hours, claimant_charge_milli_hours, claimant_funded_milli_hours, "
-    "contract_ended_at, warned_at, gone_at, claimant_started_at, nodes, outcome ";
+    "contract_ended_at, warned_at, gone_at, claimant_started_at, nodes, outcome, "
+    "claimant_nodes, victim_label, claimant_label ";
 
 PreemptionRecord read_preemption(const Statement& from) {
     PreemptionRecord row;
@@ -323,6 +336,9 @@ PreemptionRecord read_preemption(const Statement& from) {
     row.claimant_started_at = from.integer(19);
     row.nodes = from.text(20);
     row.outcome = from.text(21);
+    row.claimant_nodes = from.text(22);
+    row.victim_label = from.text(23);
+    row.claimant_label = from.text(24);
     return row;
 }
 
@@ -333,7 +349,8 @@ std::int64_t limit_of(std::size_t most) {
 }  // namespace
 
 const char* ledger_schema_step(int version) {
-    return version == 1 ? kStep1 : version == 2 ? kStep2 : "";
+    constexpr const char* kSteps[] = {kStep1, kStep2, kStep3};
+    return version >= 1 && version <= kLedgerSchemaVersion ? kSteps[version - 1] : "";
 }
 
 bool TreeEditRow::operator==(const TreeEditRow& other) const {
@@ -349,7 +366,7 @@ bool TreeEditRow::operator==(const TreeEditRow& other) const {
 
 bool LedgerBatch::empty() const {
     return edits.empty() && begun.empty() && ended.empty() && jobs.empty() && jobs_gone.empty() &&
-           preemptions.empty() && !plans && capacity.empty();
+           preemptions.empty() && !plans && capacity.empty() && parts.empty();
 }
 
 void LedgerBatch::append(LedgerBatch later) {
@@ -369,6 +386,7 @@ void LedgerBatch::append(LedgerBatch later) {
     move_in(jobs_gone, later.jobs_gone);
     move_in(preemptions, later.preemptions);
     move_in(capacity, later.capacity);
+    move_in(parts, later.parts);
     if (later.plans) {
         plans = std::move(later.plans);
     }
@@ -557,19 +575,65 @@ struct LedgerDatabase::State {
             "claimant_budget, victim_user, claimant_user, reason, level, victim_side, "
             "claimant_side, victim_charge_milli_hours, victim_funded_milli_hours, "
             "claimant_charge_milli_hours, claimant_funded_milli_hours, contract_ended_at, "
-            "warned_at, gone_at, claimant_started_at, nodes, outcome) VALUES (?, ?, ?, ?, ?, ?, ?, "
-            "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (victim, claimant, planned_at) "
+            "warned_at, gone_at, claimant_started_at, nodes, outcome, claimant_nodes, "
+            "victim_label, claimant_label) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+            "?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (victim, claimant, planned_at) "
             "DO UPDATE SET warned_at = excluded.warned_at, gone_at = excluded.gone_at, "
             "claimant_started_at = excluded.claimant_started_at, nodes = excluded.nodes, "
-            "outcome = excluded.outcome");
+            "outcome = excluded.outcome, claimant_nodes = excluded.claimant_nodes");
         for (const PreemptionRecord& r : records) {
             put.with(r.victim, r.claimant, r.planned_at, r.victim_budget, r.claimant_budget,
                      r.victim_user, r.claimant_user, r.reason, r.level, r.victim_side,
                      r.claimant_side, r.victim_charge_milli_hours, r.victim_funded_milli_hours,
                      r.claimant_charge_milli_hours, r.claimant_funded_milli_hours,
                      r.contract_ended_at, r.warned_at, r.gone_at, r.claimant_started_at, r.nodes,
-                     r.outcome)
+                     r.outcome, r.claimant_nodes, r.victim_label, r.claimant_label)
                 .run();
+        }
+    }
+
+    void write_parts(const std::vector<PartRow>& parts) {
+        Statement put(db(), "INSERT OR REPLACE INTO part VALUES (?, ?, ?, ?)");
+        for (const PartRow& part : parts) {
+            put.with(part.id, part.whole, part.number, part.is_component).run();
+        }
+    }
+
+    // The parts that a name stands for; none where it is a job of its own.
+    std::vector<PartRow> parts_of(std::uint32_t id, std::int64_t number, bool is_component,
+                                  std::size_t most) {
+        std::string sql = "SELECT id, whole, number, is_component FROM part WHERE whole = ?1";
+        sql += number < 0 ? "" : " AND is_component = ?3 AND number = ?4";
+        Statement select(db(), (sql + " ORDER BY id DESC LIMIT ?2").c_str());
+        if (number < 0) {
+            select.with(id, limit_of(most));
+        } else {
+            select.with(id, limit_of(most), is_component, number);
+        }
+        std::vector<PartRow> out;
+        while (select.step()) {
+            out.push_back({static_cast<JobId>(select.integer(0)),
+                           static_cast<std::uint32_t>(select.integer(1)),
+                           static_cast<std::uint32_t>(select.integer(2)), select.integer(3) != 0});
+        }
+        return out;
+    }
+
+    void add_history(JobId id, std::size_t most, JobHistory& out) {
+        Statement segments(db(), (std::string("SELECT ") + kSegmentColumns +
+                                  "WHERE s.job_id = ? ORDER BY s.begin_at DESC LIMIT ?")
+                                     .c_str());
+        segments.with(id, limit_of(most));
+        while (segments.step()) {
+            out.segments.push_back(read_segment(segments));
+        }
+        Statement preemptions(db(), (std::string("SELECT ") + kPreemptionColumns +
+                                     "FROM preemption WHERE victim = ?1 OR claimant = ?1 "
+                                     "ORDER BY planned_at DESC, id DESC LIMIT ?2")
+                                        .c_str());
+        preemptions.with(id, limit_of(most));
+        while (preemptions.step()) {
+            out.preemptions.push_back(read_preemption(preemptions));
         }
     }
 
@@ -831,6 +895,7 @@ Status LedgerDatabase::apply(const LedgerBatch& batch) {
         s.write_segments(batch.ended, true, number);
         s.write_jobs(batch);
         s.write_preemptions(batch.preemptions);
+        s.write_parts(batch.parts);
         if (batch.plans) {
             s.write_plans(*batch.plans);
         }
@@ -909,6 +974,35 @@ Result<std::vector<PreemptionRecord>> LedgerDatabase::preemptions(std::int64_t f
     if (!status.ok()) {
         return status.failure();
     }
+    return out;
+}
+
+Result<JobHistory> LedgerDatabase::history(std::uint32_t id, std::int64_t part, bool is_component,
+                                           std::size_t most) {
+    State& s = *state_;
+    JobHistory out;
+    const Status status = s.transact("read", [&] {
+        out.parts = s.parts_of(id, part, is_component, most);
+        for (const PartRow& row : out.parts) {
+            s.add_history(row.id, most, out);
+        }
+        const bool is_known = std::any_of(out.parts.begin(), out.parts.end(),
+                                          [id](const PartRow& row) { return row.id == id; });
+        if (part < 0 && !is_known) {
+            s.add_history(id, most, out);
+        }
+    });
+    if (!status.ok()) {
+        return status.failure();
+    }
+    std::sort(
+        out.segments.begin(), out.segments.end(), [](const SegmentRow& a, const SegmentRow& b) {
+            return std::tie(a.key.begin_at, a.key.job_id) < std::tie(b.key.begin_at, b.key.job_id);
+        });
+    std::sort(out.preemptions.begin(), out.preemptions.end(),
+              [](const PreemptionRecord& a, const PreemptionRecord& b) {
+                  return std::tie(a.planned_at, a.id) < std::tie(b.planned_at, b.id);
+              });
     return out;
 }
 

@@ -58,6 +58,23 @@ struct JobRow {
     bool operator==(const JobRow&) const = default;
 };
 
+// A task of an array or a component of a heterogeneous job that ran, by which people know it.
+struct PartRow {
+    JobId id = 0;
+    std::uint32_t whole = 0;   // the array's or the first component's id
+    std::uint32_t number = 0;  // of the task or the component
+    bool is_component = false;
+
+    bool operator==(const PartRow&) const = default;
+};
+
+// What is known of a job from its runs, also after slurmctld has forgotten it.
+struct JobHistory {
+    std::vector<SegmentRow> segments;           // by begin
+    std::vector<PreemptionRecord> preemptions;  // as victim or claimant, by time
+    std::vector<PartRow> parts;                 // of the job that was asked for
+};
+
 // An edit of the budget tree, with the whole tree that holds from `at` on. Numbers rise by time of
 // arrival, from 1.
 struct TreeEditRow {
@@ -115,6 +132,7 @@ struct LedgerBatch {
     std::vector<PreemptionRecord> preemptions;  // key: victim, claimant, planned_at
     std::optional<std::vector<PlanRow>> plans;  // all that stand now; nullopt: as before
     std::vector<CapacityRow> capacity;
+    std::vector<PartRow> parts;  // key: id
 
     bool empty() const;
     // Adds what `later` holds, as if both had been written one after the other.

@@ -79,6 +79,9 @@ Json to_json(const TakeOutlook& outlook) {
     if (outlook.may) {
         set_instant(json, "from_at", outlook.from_at);
     }
+    if (outlook.suspended) {
+        json.set("suspended", true);
+    }
     if (!outlook.level.empty()) {
         json.set("level", outlook.level)
             .set("claimant_side", to_json(outlook.claimant_side))
@@ -99,6 +102,7 @@ TakeOutlook outlook_from_json(const Json& json) {
     outlook.may = json.at("may").as_boolean();
     outlook.reason = enum_from_text<TakeReason>(json.at("reason").as_text());
     outlook.from_at = outlook.may ? instant(json, "from_at") : 0;
+    outlook.suspended = json.at("suspended").as_boolean();
     outlook.level = json.at("level").as_text();
     outlook.claimant_side = side_from_json(json.at("claimant_side"));
     outlook.victim_side = side_from_json(json.at("victim_side"));
@@ -255,8 +259,9 @@ Json to_json(const RunningExplanation& e) {
         .set("gpus", e.gpus)
         .set("started_at", e.started_at);
     set_instant(json, "protected_until", e.protected_until);
+    json.set("contract_left_seconds", e.contract_left_seconds);
     if (e.protected_until == kNever) {
-        json.set("contract_begun", false);
+        json.set("contract_clock_runs", false);
     }
     if (e.leaving_for != 0) {
         json.set("leaving_for_job_id", e.leaving_for);
@@ -277,8 +282,10 @@ RunningExplanation running_explanation_from_json(const Json& json) {
     e.resumable = json.at("resumable").as_boolean();
     e.gpus = json.at("gpus").as_integer();
     e.started_at = json.at("started_at").as_integer();
-    e.protected_until =
-        json.at("contract_begun").is_boolean() ? kNever : json.at("protected_until").as_integer();
+    e.protected_until = json.at("contract_clock_runs").is_boolean()
+                            ? kNever
+                            : json.at("protected_until").as_integer();
+    e.contract_left_seconds = json.at("contract_left_seconds").as_integer();
     e.leaving_for = number32(json, "leaving_for_job_id");
     e.takers = list_from_json<TakeOutlook>(json.at("takers"), outlook_from_json);
     e.takers_count = static_cast<std::size_t>(json.at("takers_count").as_integer());
@@ -311,7 +318,15 @@ Json to_json(const PreemptionRecord& record) {
     set_instant(json, "warned_at", record.warned_at);
     set_instant(json, "gone_at", record.gone_at);
     set_instant(json, "claimant_started_at", record.claimant_started_at);
-    return json.set("nodes", record.nodes).set("outcome", record.outcome);
+    if (!record.victim_label.empty()) {
+        json.set("victim_job", record.victim_label);
+    }
+    if (!record.claimant_label.empty()) {
+        json.set("claimant_job", record.claimant_label);
+    }
+    return json.set("nodes", record.nodes)
+        .set("claimant_nodes", record.claimant_nodes)
+        .set("outcome", record.outcome);
 }
 
 PreemptionRecord preemption_from_json(const Json& json) {
@@ -339,8 +354,44 @@ PreemptionRecord preemption_from_json(const Json& json) {
     record.gone_at = json.at("gone_at").as_integer();
     record.claimant_started_at = json.at("claimant_started_at").as_integer();
     record.nodes = json.at("nodes").as_text();
+    record.claimant_nodes = json.at("claimant_nodes").as_text();
+    record.victim_label = json.at("victim_job").as_text();
+    record.claimant_label = json.at("claimant_job").as_text();
     record.outcome = json.at("outcome").as_text();
     return record;
+}
+
+Json to_json(const PastRun& run) {
+    Json json = Json::object();
+    json.set("job_id", run.job)
+        .set("run", run.number)
+        .set("budget", run.budget)
+        .set("user", run.user)
+        .set("allocated", run.allocated)
+        .set("gpus", run.gpus)
+        .set("nodes", run.nodes)
+        .set("began_at", run.began_at);
+    set_instant(json, "ended_at", run.ended_at);
+    set_instant(json, "protected_until", run.protected_until);
+    return json.set("charged_gpu_hours", Json::thousandths(run.charged_milli_hours))
+        .set("end", run.end);
+}
+
+PastRun past_run_from_json(const Json& json) {
+    PastRun run;
+    run.job = number32(json, "job_id");
+    run.number = number32(json, "run");
+    run.budget = json.at("budget").as_text();
+    run.user = json.at("user").as_text();
+    run.allocated = json.at("allocated").as_boolean();
+    run.gpus = json.at("gpus").as_integer();
+    run.nodes = json.at("nodes").as_text();
+    run.began_at = json.at("began_at").as_integer();
+    run.ended_at = json.at("ended_at").as_integer();
+    run.protected_until = json.at("protected_until").as_integer();
+    run.charged_milli_hours = json.at("charged_gpu_hours").as_thousandths();
+    run.end = json.at("end").as_text();
+    return run;
 }
 
 }  // namespace tranche
