@@ -301,6 +301,7 @@ std::optional<StartStamp> Engine::stamp(JobId id, std::int64_t now) const noexce
         const PendingJob& job =
             now_view->view.pending[static_cast<std::size_t>(card->pending_index)];
         stamp.budget = card->budget;
+        stamp.time_limit_seconds = job.time_limit_seconds;
         stamp.run = card->runs + 1;
         if (is_allocated(job, now_view->standings)) {
             stamp.min_runtime_seconds = job.contract_seconds();

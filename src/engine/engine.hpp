@@ -52,6 +52,7 @@ struct StartStamp {
     std::uint32_t run = 1;
     std::int64_t min_runtime_seconds = 0;
     std::int64_t protected_until = 0;
+    std::int64_t time_limit_seconds = kNever;  // as its owner asked for it
 };
 
 class EngineParts;

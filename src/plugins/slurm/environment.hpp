@@ -12,4 +12,8 @@ namespace tranche {
 // every start attempt, so that the last one before the start is right to the second.
 void stamp_environment(job_record_t& job, const StartStamp& stamp);
 
+// Gives a requeued job back the time limit that it asked for, where backfill lowered it for
+// --time-min. Job write lock.
+void restore_time_limit(job_record_t& job);
+
 }  // namespace tranche

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <ctime>
 
+#include "plugins/slurm/environment.hpp"
 #include "plugins/slurm/job_records.hpp"
 #include "plugins/slurm/slurm_headers.hpp"
 #include "plugins/slurm/slurm_host.hpp"
@@ -77,13 +78,53 @@ void forget_retries(job_record_t& job) {
     });
 }
 
+// Between the last exit of a victim that goes by itself and its requeue no pass may see it ended:
+// jobs that depend on it would be released or refused. So its COMPLETING is kept up from the
+// warning on by the mark of a running EpilogSlurmctld, until it is requeued (prep_slurmctld.c,
+// dependencies wait for the end of COMPLETING); its nodes become free meanwhile. The mark is not
+// saved: if this process ends, the job ends as it would have.
+bool is_held_open(const job_record_t& job) {
+    return job.epilog_running && job.prep_epilog_cnt == 0;
+}
+
+void hold_open(job_record_t& job) {
+    for_each_component(job, [](job_record_t& component) { component.epilog_running = true; });
+}
+
+void let_end(job_record_t& job) {
+    for_each_component(job, [](job_record_t& component) {
+        const job_record_t* pointer = &component;  // the macro takes one
+        if (!is_held_open(component)) {
+            return;
+        }
+        component.epilog_running = false;
+        if (component.node_cnt == 0 && IS_JOB_COMPLETING(pointer)) {
+            cleanup_completing(&component);
+            batch_requeue_fini(&component);
+        }
+    });
+}
+
 bool requeue_preempted(job_record_t& job) {
     const int rc = job_requeue(0, job.job_id, nullptr, true, 0);
     forget_retries(job);
+    for_each_component(job, restore_time_limit);
     if (rc != SLURM_SUCCESS) {
         slurm_error("tranche: job %u cannot be requeued: %s", job.job_id, slurm_strerror(rc));
     }
     return rc == SLURM_SUCCESS;
+}
+
+// A victim that has ended by itself inside its grace comes back as the others do. True: it did.
+bool leave_politely(const Eviction& eviction, job_record_t& job) {
+    const job_record_t* pointer = &job;
+    if (!eviction.requeue || job.preempt_time == 0 || IS_JOB_PENDING(pointer) ||
+        !left_politely(pointer)) {
+        return false;
+    }
+    job.preempt_time = 0;  // asked once, whatever the answer
+    requeue_preempted(job);
+    return true;
 }
 
 }  // namespace
@@ -120,6 +161,9 @@ Status SlurmHost::warn(const Eviction& eviction) {
     if (!eviction.message.empty()) {
         srun_user_message(job, mutable_text(eviction.message.c_str()));
     }
+    if (eviction.requeue) {
+        hold_open(*job);
+    }
     if (grace > 0 && !eviction.quiet) {
         for_each_component(*job, signal_warning);
     }
@@ -149,10 +193,11 @@ EvictionState SlurmHost::follow(const Eviction& eviction, std::int64_t grace_end
         if (job == nullptr) {
             return EvictionState::gone;
         }
-        if (holds_nodes(job) && job->preempt_time != 0 && std::time(nullptr) < grace_ends_at) {
+        if (holds_nodes(job) && job->preempt_time != 0 && std::time(nullptr) < grace_ends_at &&
+            (!eviction.requeue || job->epilog_running)) {
             return EvictionState::in_grace;
         }
-        if (IS_JOB_COMPLETING(job) &&
+        if (IS_JOB_COMPLETING(job) && !is_held_open(*job) &&
             (IS_JOB_PENDING(job) || !eviction.requeue || !left_politely(job))) {
             return EvictionState::leaving;
         }
@@ -169,11 +214,16 @@ EvictionState SlurmHost::follow(const Eviction& eviction, std::int64_t grace_end
             // Taken back, or gone and started anew meanwhile.
             const auto known = warned_.find(job->job_id);
             const bool was_ended = known != warned_.end() && known->second.ended;
+            let_end(*job);
             return was_ended ? EvictionState::gone : EvictionState::not_ours;
         }
         if (std::time(nullptr) < grace_ends_at) {
+            if (eviction.requeue) {
+                hold_open(*job);  // a restart has forgotten it
+            }
             return EvictionState::in_grace;
         }
+        let_end(*job);
         warned_[job->job_id].ended = true;
         if (!eviction.requeue || !requeue_preempted(*job)) {
             if (const int rc = kill_for_good(*job); rc != SLURM_SUCCESS) {
@@ -182,12 +232,11 @@ EvictionState SlurmHost::follow(const Eviction& eviction, std::int64_t grace_end
             }
         }
         slurm_info("tranche: job %u makes room for job %u", job->job_id, eviction.claimant);
-    } else if (eviction.requeue && job->preempt_time != 0 && !IS_JOB_PENDING(pointer) &&
-               left_politely(job)) {
-        // Inside its grace. Before the next pass: dependents wait for a job's last state.
-        job->preempt_time = 0;  // asked once, whatever the answer
-        warned_[job->job_id].ended = true;
-        requeue_preempted(*job);
+    } else {
+        if (leave_politely(eviction, *job)) {
+            warned_[job->job_id].ended = true;
+        }
+        let_end(*job);
     }
     return IS_JOB_COMPLETING(pointer) ? EvictionState::leaving : EvictionState::gone;
 }
@@ -195,9 +244,15 @@ EvictionState SlurmHost::follow(const Eviction& eviction, std::int64_t grace_end
 bool SlurmHost::take_back(const Eviction& eviction) {
     const ControllerLock lock(kEvict);
     job_record_t* job = leader(eviction.victim);
-    if (job == nullptr || job->details == nullptr || !holds_nodes(job)) {
+    if (job == nullptr || job->details == nullptr) {
         return false;
     }
+    if (!holds_nodes(job)) {
+        leave_politely(eviction, *job);
+        let_end(*job);
+        return false;
+    }
+    let_end(*job);
     const auto known = warned_.find(job->job_id);
     const bool remembered =
         known != warned_.end() && known->second.submit_at == job->details->submit_time;
@@ -262,6 +317,7 @@ bool SlurmHost::release_requeued(JobId id) {
         }
         component.warn_flags &= static_cast<std::uint16_t>(~WARN_SENT);
         component.preempt_time = 0;
+        restore_time_limit(component);
     });
     forget_retries(*job);
     return true;
