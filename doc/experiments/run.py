@@ -4,7 +4,7 @@
 
     run.py [PART...] [--sreplay PROGRAM] [--out FOLDER] [--seeds 1,2,3,4,5,6]
 
-PART is article, sweeps, weeks, traces or quick; all but quick unless said. `quick` writes nothing
+PART is article, sweeps, knobs, weeks, traces or quick; all but quick unless said. `quick` writes nothing
 into the documents: it holds one seed against the bars, and fails if one is missed.
 """
 import argparse
@@ -17,6 +17,7 @@ sys.dont_write_bytecode = True
 import article
 import bars
 import cheats
+import knobs
 import lab as laboratory
 import sweeps
 import traces
@@ -73,6 +74,7 @@ def quick(lab, seeds):
 
 
 PARTS = {"article": article.run, "sweeps": lambda lab, seeds: sweeps.run(lab, seeds[:3]),
+         "knobs": lambda lab, seeds: knobs.run(lab, seeds[:3]),
          "weeks": run_weeks, "traces": traces.run}
 
 

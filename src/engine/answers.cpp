@@ -388,11 +388,14 @@ Json answer_health(const EngineView& view) {
                                 .set("total", health.preemptions)
                                 .set("wasted", health.wasted)
                                 .set("overtaken", health.overtaken)
-                                .set("claimant_left", health.claimant_left))
+                                .set("claimant_left", health.claimant_left)
+                                .set("rehearsed", health.rehearsed))
         .set("grace_delays_milliseconds", delays)
         .set("grace_delay_p50_milliseconds", percentile(health.grace_delays_milliseconds, 50))
         .set("grace_delay_p99_milliseconds", percentile(health.grace_delays_milliseconds, 99))
         .set("dry_run", view.settings->dry_run)
+        .set("ordered_by", health.rehearses ? view.settings->dry_run_priority_type
+                                            : std::string("priority/budget"))
         .set("complaints", Json::texts(health.complaints))
         .set("settings", settings);
 }

@@ -29,6 +29,9 @@ struct EngineOptions {
     std::string state_directory;  // StateSaveLocation
     std::string munge_socket;     // empty: munge's default
     std::uint32_t slurm_user_uid = 0;
+    // DryRun=yes at the start: somebody else orders the queue until the engine stops, whatever
+    // becomes of the setting.
+    bool rehearses = false;
     std::chrono::milliseconds ledger_retry{5000};  // while its file cannot be used
 };
 

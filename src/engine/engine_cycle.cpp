@@ -8,6 +8,8 @@
 
 #include "common/policy/classes.hpp"
 #include "common/store/ledger_replay.hpp"
+#include "engine/kept_settings.hpp"
+#include "engine/partitions.hpp"
 
 namespace tranche {
 namespace {
@@ -66,7 +68,16 @@ bool EngineCycle::load_settings(bool first) {
         return first;
     }
     settings_complaints_.clear();
-    auto settings = std::make_shared<const Settings>(std::move(parsed).value());
+    Settings wanted = std::move(parsed).value();
+    if (first) {
+        wanted.dry_run = wanted.dry_run || options_.rehearses;
+    } else {
+        for (std::string& line : keep_until_restart(wanted, *settings_, options_.rehearses)) {
+            log(Host::LogLevel::error, line);
+            settings_complaints_.push_back(std::move(line));
+        }
+    }
+    auto settings = std::make_shared<const Settings>(std::move(wanted));
     if (!settings->default_min_runtime_seconds && !settings->require_min_runtime) {
         settings_complaints_.push_back(
             "DefaultMinRuntime is not set: jobs that declare nothing run free and may be ended at "
@@ -95,10 +106,7 @@ EngineCycle::EngineCycle(std::unique_ptr<Host> host, EngineOptions options,
 void EngineCycle::open() {
     load_settings(true);
     health_.started_at = host_->now();
-    host_complaints_ = host_->complaints();
-    for (const std::string& complaint : host_complaints_) {
-        log(Host::LogLevel::error, complaint);
-    }
+    look_at_host();
     const std::string path = settings_->database_path.empty()
                                  ? options_.state_directory + "/usage.db"
                                  : settings_->database_path;
@@ -107,6 +115,29 @@ void EngineCycle::open() {
         path, settings_->lookback_window_seconds, [clock = clock_] { return clock() / 1000; },
         options_.ledger_retry);
     writer_ptr_ = writer_.get();
+}
+
+// What is said already is not logged again.
+void EngineCycle::look_at_host() {
+    std::vector<std::string> complaints = host_->complaints();
+    for (const std::string& complaint : complaints) {
+        if (std::find(host_complaints_.begin(), host_complaints_.end(), complaint) ==
+            host_complaints_.end()) {
+            log(Host::LogLevel::error, complaint);
+        }
+    }
+    host_complaints_ = std::move(complaints);
+}
+
+void EngineCycle::govern(HostSnapshot& snapshot) {
+    apply_partitions(snapshot, *settings_);
+    std::vector<std::string> unknown = unknown_partitions(snapshot, *settings_);
+    if (unknown != unknown_partitions_) {
+        for (const std::string& line : unknown) {
+            log(Host::LogLevel::error, line);
+        }
+        unknown_partitions_ = std::move(unknown);
+    }
 }
 
 bool EngineCycle::wait_for_ledger(milliseconds patience) {
@@ -154,10 +185,13 @@ void EngineCycle::rebuild_ledger(const LedgerContents& contents) {
 }
 
 void EngineCycle::follow_settings() {
-    if (reload_settings_.exchange(false) && load_settings(false)) {
-        rebuild_due_ = true;
-        rebuild_not_before_ = 0;
-        writer_->keep(settings_->lookback_window_seconds);
+    if (reload_settings_.exchange(false)) {
+        look_at_host();
+        if (load_settings(false)) {
+            rebuild_due_ = true;
+            rebuild_not_before_ = 0;
+            writer_->keep(settings_->lookback_window_seconds);
+        }
     }
     if (!rebuild_due_ || !ledger_loaded_ || host_->now() < rebuild_not_before_) {
         return;
@@ -338,12 +372,13 @@ void EngineCycle::step() {
     for (const std::string& message : writer_->take_messages()) {
         log(Host::LogLevel::error, message);
         if (message.find("set aside") != std::string::npos) {
-            host_complaints_.push_back(message);  // runs and budgets of before are not known here
+            own_complaints_.push_back(message);  // runs and budgets of before are not known here
         }
     }
 
     HostSnapshot snapshot;
     host_->collect(snapshot);
+    govern(snapshot);
     const std::int64_t collected = microseconds_since(begun);
     const std::shared_ptr<const BudgetTree> tree = apply_new_tree();
 
@@ -376,12 +411,16 @@ void EngineCycle::step() {
     const std::int64_t ranked = microseconds_since(begun) - collected;
 
     bool wake = plans_.needs_wake(snapshot.now);
-    if (!settings_->dry_run) {
+    if (!options_.rehearses) {
         const std::vector<JobId> split = split_arrays(*next);
         write_priorities(*next);
         if (!split.empty()) {
             kick_();  // the new records are ranked at once
         }
+    }
+    if (settings_->dry_run) {
+        plans_.rehearse(*next, batch);
+    } else {
         std::unordered_set<JobId> express, as_free;
         for (const RankedEntry& entry : next->ranking) {
             if (entry.band == Band::express) {
@@ -448,9 +487,11 @@ void EngineCycle::step() {
         health_.faults = faults_;
         health_.last_fault = last_fault_;
     }
+    health_.rehearses = options_.rehearses;
     health_.complaints = settings_complaints_;
-    health_.complaints.insert(health_.complaints.end(), host_complaints_.begin(),
-                              host_complaints_.end());
+    for (const auto* more : {&unknown_partitions_, &host_complaints_, &own_complaints_}) {
+        health_.complaints.insert(health_.complaints.end(), more->begin(), more->end());
+    }
     next->health = health_;
     plans_.report(*next);
     publish(std::move(next));
@@ -468,7 +509,7 @@ milliseconds EngineCycle::due_in() const {
 }
 
 void EngineCycle::complain(const std::string& text) {
-    host_complaints_.push_back(text);
+    own_complaints_.push_back(text);
     log(Host::LogLevel::error, text);
 }
 

@@ -76,6 +76,8 @@ class EngineCycle {
     void take_over(const LedgerContents& contents);
     void rebuild_ledger(const LedgerContents& contents);
     void follow_settings();
+    void look_at_host();
+    void govern(HostSnapshot& snapshot);
     void note_capacity(const HostSnapshot& snapshot, LedgerBatch& out);
     Int128 capacity_over_window(std::int64_t now);
     std::shared_ptr<const BudgetTree> apply_new_tree();
@@ -90,8 +92,10 @@ class EngineCycle {
 
     // The stepping thread's own.
     std::shared_ptr<const Settings> settings_ = std::make_shared<Settings>();
-    std::vector<std::string> settings_complaints_;
-    std::vector<std::string> host_complaints_;
+    std::vector<std::string> settings_complaints_;  // since tranche.conf was read last
+    std::vector<std::string> unknown_partitions_;   // of Partitions=
+    std::vector<std::string> host_complaints_;      // about slurm.conf
+    std::vector<std::string> own_complaints_;       // until the next start
     std::unique_ptr<LedgerWriter> writer_;
     std::unique_ptr<UsageLedger> ledger_;
     JobTracker tracker_;

@@ -64,6 +64,8 @@ struct EngineHealth {
     std::string database_text;  // path, or what is wrong
     std::int64_t open_runs = 0;
     std::int64_t preemptions = 0, wasted = 0, overtaken = 0, claimant_left = 0;
+    std::int64_t rehearsed = 0;  // evictions that DryRun=yes kept from happening
+    bool rehearses = false;      // another plugin orders the queue
     std::vector<std::int64_t> grace_delays_milliseconds;  // recent: end of grace to requeue
     std::vector<std::string> complaints;                  // about slurm.conf and tranche.conf
 };

@@ -63,8 +63,8 @@ struct HostJob {
     std::string name;
     std::string account;
     std::string user;
-    std::string partition;  // the first; all in `partitions`
-    std::vector<std::string> partitions;
+    std::string partition;                // it runs on, or the first it may run on
+    std::vector<std::string> partitions;  // all of a pending job, the one of a run
     std::uint32_t uid = 0;
     HostJobState state = HostJobState::pending;
     StartBlock block = StartBlock::none;
@@ -84,7 +84,8 @@ struct HostJob {
     bool batch = true;              // false: salloc or srun, interactive
     bool requeue = false;           // may be requeued at all
     bool explicit_requeue = false;  // as far as it can be told
-    bool governed = true;           // on a partition that budgets govern
+    bool governed = true;           // on a partition that has GPUs, or of Partitions=
+    bool spared = false;            // on a partition with PreemptMode=OFF
     JobShape shape;                 // requested; node_set indexes HostSnapshot::node_sets
     std::vector<NodeShare> where;   // held now
     // Held now, by GPU type ("" where untyped), for charge weights.
@@ -98,7 +99,8 @@ struct HostSnapshot {
     std::int64_t now = 0;
     std::vector<HostNode> nodes;
     std::vector<std::vector<bool>> node_sets;  // deduplicated; partition, features, node lists
-    std::vector<HostJob> jobs;  // pending, running and those that ended within MinJobAge
+    std::vector<HostJob> jobs;            // pending, running and those that ended within MinJobAge
+    std::vector<std::string> partitions;  // all there are
 };
 
 struct PriorityChange {

@@ -663,6 +663,7 @@ void JobTracker::fill(const HostSnapshot& snapshot, const Settings& settings, Us
         run.interactive = row.interactive;
         run.express = row.express;
         run.wants_turn = tracked.wants_turn;
+        run.spared = job.spared;
         run.first_submit_at = tracked.row.first_submit_at;
         run.leaving_for = tracked.leaving_for;
         if (run.express) {

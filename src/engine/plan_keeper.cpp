@@ -343,6 +343,7 @@ void PlanKeeper::report(EngineView& next) {
     next.health.wasted = wasted_;
     next.health.overtaken = overtaken_;
     next.health.claimant_left = claimant_left_;
+    next.health.rehearsed = rehearsed_count_;
     const std::lock_guard lock(delay_mutex_);
     next.health.grace_delays_milliseconds = delays_;
 }

@@ -9,8 +9,10 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "common/model/usage_ledger.hpp"
@@ -37,6 +39,9 @@ class PlanKeeper {
     void fill(EngineView& next, UsageLedger& ledger);
     // Warns the victims, once the host agrees. True: the plan stands.
     bool make(const PlanDecision& decision, const EngineView& next, LedgerBatch& out);
+    // DryRun=yes: what would have been made is recorded, once for a claimant that waits and its
+    // victim. (plan_rehearsal.cpp)
+    void rehearse(const EngineView& next, LedgerBatch& out);
     // Writes all plans that stand.
     void put(LedgerBatch& out) const;
     // By claimant: priorities that differ from those of the rank (see follow_victims()).
@@ -72,6 +77,8 @@ class PlanKeeper {
     bool room_waits_ = false;  // an empty one, for its claimant
     std::int64_t woken_at_ = 0;
     std::int64_t preemptions_ = 0, wasted_ = 0, overtaken_ = 0, claimant_left_ = 0;
+    std::set<std::pair<JobId, JobId>> rehearsed_;  // claimant and victim
+    std::int64_t rehearsed_count_ = 0;
     // The clock thread's own.
     std::uint32_t leading_count_ = 0;
 

@@ -356,7 +356,9 @@ int show_health(const CommandLine& line, const TableStyle& style) {
                                      " ms, of the last " + std::to_string(count)});
     }
     if (health.at("dry_run").as_boolean()) {
-        rows.push_back({"dry run", "yes: nothing is preempted or reordered"});
+        rows.push_back({"dry run", "yes: nobody is preempted (" + preempted("rehearsed") +
+                                       " would have been); the queue is ordered by " +
+                                       health.at("ordered_by").as_text()});
     }
     const Json complaints = health.at("complaints");
     for (std::size_t i = 0; i < complaints.size(); ++i) {

@@ -58,6 +58,7 @@ class EngineRig {
         options.settings_path = settings_path();
         options.state_directory = state_directory();
         options.ledger_retry = std::chrono::milliseconds(1);
+        options.rehearses = rehearses;
         return options;
     }
 
@@ -201,6 +202,7 @@ class EngineRig {
     std::unique_ptr<EngineCycle> engine;
     std::filesystem::path directory;
     bool make_directory = true;
+    bool rehearses = false;  // another plugin orders the queue: the next start's option
 
   private:
     std::shared_ptr<const EngineView> view_;  // what pointers handed out point into

@@ -111,8 +111,9 @@ JobId FakeCluster::submit(const Wish& wish) {
     job.account = wish.account;
     job.user = wish.user;
     job.uid = 1000;
-    job.partition = "gpu";
-    job.partitions = {"gpu"};
+    job.partition = wish.partition;
+    job.partitions = {wish.partition};
+    job.spared = wish.spared;
     job.submit_at = now_;
     job.time_limit_seconds = wish.time_limit_seconds;
     job.batch = !wish.interactive;
@@ -393,6 +394,7 @@ void FakeCluster::collect(HostSnapshot& out) const {
     out.now = now_;
     out.nodes = nodes_;
     out.node_sets = {std::vector<bool>(nodes_.size(), true)};
+    out.partitions = {"gpu", "other"};
     out.jobs.clear();
     for (const auto& [id, record] : jobs_) {
         out.jobs.push_back(shown(record));

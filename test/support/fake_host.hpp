@@ -36,6 +36,8 @@ struct Wish {
     std::uint32_t tasks = 0;             // of an array
     std::uint32_t het_job_id = 0;
     StartBlock block = StartBlock::none;
+    std::string partition = "gpu";
+    bool spared = false;  // its partition has PreemptMode=OFF
 };
 
 class FakeCluster {

@@ -304,7 +304,7 @@ TEST(EnginePolicy, a_bad_settings_file_at_a_start_preempts_nobody_until_it_is_ri
     const JobId claimant = rig.cluster->submit(wish("b", 8, 300));
     rig.run(700);
     EXPECT_TRUE(rig.is_running(victim));
-    EXPECT_TRUE(rig.preemptions().empty());
+    EXPECT_EQ(0, rig.engine->view()->health.preemptions);
     rig.write_settings(std::string(kPlain) + "GraceTime=1\nServicePort=7001\n");
     rig.engine->reload_settings();
     EXPECT_TRUE(rig.run_until([&] { return rig.is_running(claimant); }, 100));
@@ -341,7 +341,7 @@ TEST(EnginePolicy, a_dry_run_takes_warnings_back_and_evicts_nobody) {
     rig.run(200);
     EXPECT_TRUE(rig.is_running(victim));
     EXPECT_EQ("taken-back", rig.preemptions().at(0).outcome);
-    EXPECT_EQ(1u, rig.preemptions().size());
+    EXPECT_EQ(1, rig.engine->view()->health.preemptions);
 }
 
 }  // namespace

@@ -125,6 +125,7 @@ struct Run {
     bool express = false;
     bool wants_turn = false;  // started free though its job is allocated (headroom)
     bool free_first = false;  // it asked for that: it turns only when somebody would take its GPUs
+    bool spared = false;      // the host lets nobody take it (PreemptMode=OFF of its partition)
     std::int64_t contract_seconds = 0;
     std::int64_t first_submit_at = 0;
     JobId leaving_for = 0;

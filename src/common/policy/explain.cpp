@@ -457,6 +457,7 @@ RunningExplanation RunningExplainer::explain(std::uint32_t run_index) const {
     out.protected_until = out.allocated ? run.protected_until : 0;
     out.contract_left_seconds = run.commitment_seconds(view.now);
     out.leaving_for = run.leaving_for;
+    out.spared = run.spared;
     const Victim victim = victim_of(input_, run, may_raise_);
     for (const RankedEntry* entry : claimants_) {
         const Claimant claimant = claimant_of(input_, *entry, may_raise_);

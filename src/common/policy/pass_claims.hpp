@@ -50,7 +50,7 @@ class PassClaims : public PassState {
             }
         }
         bool may(const Run& run, bool ignore_contract) {
-            if (!by_budget_ || run.kind != RunKind::allocated) {
+            if (!by_budget_ || run.kind != RunKind::allocated || run.spared) {
                 return verdict(run, ignore_contract).may;
             }
             if (!is_takeable(run, pass_.view_.now) && !ignore_contract) {

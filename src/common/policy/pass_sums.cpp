@@ -8,7 +8,7 @@
 namespace tranche {
 
 bool is_takeable(const Run& run, std::int64_t now) noexcept {
-    return run.kind != RunKind::outside &&
+    return run.kind != RunKind::outside && !run.spared &&
            (run.state == RunState::running || run.state == RunState::suspended) &&
            now >= run.others_protected_until &&
            (run.kind == RunKind::unallocated || now >= run.protected_until);

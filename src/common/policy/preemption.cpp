@@ -27,6 +27,8 @@ std::string_view to_text(TakeReason reason) noexcept {
             return "under-contract";
         case TakeReason::not_governed:
             return "not-governed";
+        case TakeReason::spared:
+            return "preempt-mode-off";
         case TakeReason::not_settled:
             return "not-settled";
         case TakeReason::ratio_too_large:
@@ -59,6 +61,9 @@ TakeVerdict may_take(const Claimant& claimant, const Victim& victim, const Stand
     }
     if (run.kind == RunKind::outside) {
         return says(false, TakeReason::not_governed);
+    }
+    if (run.spared) {
+        return says(false, TakeReason::spared);
     }
     if (run.state != RunState::running && run.state != RunState::suspended) {
         return says(false, TakeReason::not_settled);
@@ -148,6 +153,9 @@ bool has_right(const Claimant& claimant, const Victim& victim, bool victim_is_ga
                const Standings& standings) noexcept {
     const PendingJob& job = *claimant.job;
     const Run& run = *victim.run;
+    if (run.spared) {
+        return false;
+    }
     if (run.kind != RunKind::allocated) {
         return run.kind == RunKind::unallocated;
     }

@@ -22,6 +22,7 @@ enum class TakeReason : std::uint8_t {
     claimant_is_free,
     under_contract,         // until `not_before`
     not_governed,           // a run outside Partitions=
+    spared,                 // on a partition with PreemptMode=OFF
     not_settled,            // configuring, completing or leaving for somebody else
     ratio_too_large,        // today's numbers are against it
     same_budget,            // PreemptWithinBudget does not allow it

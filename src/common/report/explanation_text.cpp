@@ -159,6 +159,8 @@ std::string take_reason_text(TakeReason reason) {
             return "it is under contract";
         case TakeReason::not_governed:
             return "it runs outside Partitions=";
+        case TakeReason::spared:
+            return "its partition has PreemptMode=OFF";
         case TakeReason::not_settled:
             return "it is starting, ending or leaving already";
         case TakeReason::ratio_too_large:
@@ -274,7 +276,8 @@ std::string explanation_text(const RunningExplanation& e, const Moment& now,
                        (e.allocated ? "allocated" : "free") + ", " + gpus_text(e.gpus) +
                        ", started " + people_when(e.started_at, now) + "\n";
     if (!e.allocated) {
-        text += "It runs free: it is charged to nobody and may be ended at any second\n";
+        text += "It runs free: it is charged to nobody";
+        text += e.spared ? "\n" : " and may be ended at any second\n";
     } else if (e.state == RunState::suspended && e.contract_left_seconds > 0) {
         text += "Its contract's clock stands still: " + people_duration(e.contract_left_seconds) +
                 " are left when it goes on\n";
@@ -286,13 +289,17 @@ std::string explanation_text(const RunningExplanation& e, const Moment& now,
     } else {
         text += "Its contract ended " + people_when(e.protected_until, now) + "\n";
     }
-    text += e.resumable ? "When its place is taken it is requeued\n"
-                        : "When its place is taken it ends\n";
+    if (e.spared) {
+        text += "Nobody may take its place: its partition has PreemptMode=OFF\n";
+    } else {
+        text += e.resumable ? "When its place is taken it is requeued\n"
+                            : "When its place is taken it ends\n";
+    }
     if (e.leaving_for != 0) {
         text += "It is leaving for job " + std::to_string(e.leaving_for) + "\n";
     }
     if (e.takers.empty()) {
-        text += e.leaving_for != 0 ? "" : "Nobody who waits now could take it\n";
+        text += e.leaving_for != 0 || e.spared ? "" : "Nobody who waits now could take it\n";
     } else {
         text +=
             "Who could take it (of each budget that waits the first and the smallest, by today's "
@@ -309,7 +316,8 @@ std::string explanation_text(const RunningExplanation& e, const Moment& now,
 
 std::string preemption_text(const PreemptionRecord& r, const Moment& now) {
     std::string text = job_text(r.victim, r.victim_label) + whose(r.victim_budget, r.victim_user) +
-                       " was preempted " + people_when(r.planned_at, now) + " for " +
+                       (r.outcome == "rehearsed" ? " would have been preempted " : " was preempted ") +
+                       people_when(r.planned_at, now) + " for " +
                        job_text(r.claimant, r.claimant_label) +
                        whose(r.claimant_budget, r.claimant_user) +
                        (r.nodes.empty() ? "" : " on " + r.nodes) + "\n";

@@ -266,6 +266,9 @@ Json to_json(const RunningExplanation& e) {
     if (e.leaving_for != 0) {
         json.set("leaving_for_job_id", e.leaving_for);
     }
+    if (e.spared) {
+        json.set("preempt_mode_off", true);
+    }
     json.set("takers", list_to_json(e.takers))
         .set("takers_count", static_cast<std::int64_t>(e.takers_count));
     set_instant(json, "takeable_from_at", e.takeable_from_at);
@@ -287,6 +290,7 @@ RunningExplanation running_explanation_from_json(const Json& json) {
                             : json.at("protected_until").as_integer();
     e.contract_left_seconds = json.at("contract_left_seconds").as_integer();
     e.leaving_for = number32(json, "leaving_for_job_id");
+    e.spared = json.at("preempt_mode_off").is_boolean();
     e.takers = list_from_json<TakeOutlook>(json.at("takers"), outlook_from_json);
     e.takers_count = static_cast<std::size_t>(json.at("takers_count").as_integer());
     e.takeable_from_at = instant(json, "takeable_from_at");

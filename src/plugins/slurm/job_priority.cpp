@@ -9,6 +9,7 @@
 #include "engine/engine.hpp"
 #include "plugins/slurm/job_records.hpp"
 #include "plugins/slurm/queue_order.hpp"
+#include "plugins/slurm/site_priority.hpp"
 #include "plugins/slurm/slurm_host.hpp"
 #include "plugins/slurm/user_names.hpp"
 
@@ -72,8 +73,10 @@ std::uint32_t engine_priority(std::uint32_t last_priority, job_record_t& job) {
     }
     const JobId id = is_het_component(job) ? job.het_job_id : job.job_id;
     std::uint32_t priority =
-        Engine::instance().priority_for(id, text_of(job.account), owner(job), contract_entries(job),
-                                        is_governed(job), shape_at_submission(job));
+        rehearses() ? 0
+                    : Engine::instance().priority_for(id, text_of(job.account), owner(job),
+                                                      contract_entries(job), is_governed(job),
+                                                      shape_at_submission(job));
     if (priority == 0) {
         const bool has_one = job.priority != 0 && job.priority != NO_VAL;
         priority =
@@ -102,11 +105,8 @@ bool is_resumable(const job_record_t& job) {
 void start_engine() {
     EngineOptions options;
     options.cluster = text_of(slurm_conf.cluster_name);
-    const std::string slurm_conf_path = text_of(slurm_conf.slurm_conf);
-    const std::size_t slash = slurm_conf_path.rfind('/');
-    options.settings_path = (slash == std::string::npos ? std::string("/etc/slurm")
-                                                        : slurm_conf_path.substr(0, slash)) +
-                            "/tranche.conf";
+    options.settings_path = settings_path();
+    options.rehearses = rehearses();
     options.state_directory = text_of(slurm_conf.state_save_location);
     // AuthInfo=socket=PATH,ttl=...
     const std::string auth = text_of(slurm_conf.authinfo);

@@ -12,7 +12,8 @@
 namespace tranche {
 
 // The priority that slurmctld shall use: the engine's rank or the band of a new job; the old one
-// where the engine does not run or an administrator set it. Never 0, which means held.
+// where the engine does not run or an administrator set it, by submission in a rehearsal. Never 0,
+// which means held.
 // Job write lock, partition read lock.
 std::uint32_t engine_priority(std::uint32_t last_priority, job_record_t& job);
 

@@ -350,7 +350,6 @@ void read_job(const job_record_t& job, NodeSets& sets, std::int64_t now, HostJob
     out.account = text_of(job.account);
     out.user = text_of(job.user_name);
     out.partitions = partition_names(job);
-    out.partition = out.partitions.front();
     out.uid = job.user_id;
     out.state = state_of(job);
     out.end = end_of(job);
@@ -387,13 +386,19 @@ void read_job(const job_record_t& job, NodeSets& sets, std::int64_t now, HostJob
         read_holdings(job, out);
     }
     out.governed = false;
-    if (job.part_ptr_list != nullptr) {
+    if (out.state != HostJobState::pending && job.part_ptr != nullptr) {
+        // Of several partitions the one that it runs on.
+        out.partitions = {text_of(job.part_ptr->name)};
+        out.governed = sets.has_gpus(*job.part_ptr);
+        out.spared = is_spared(job);
+    } else if (job.part_ptr_list != nullptr) {
         for_each_in<part_record_t>(job.part_ptr_list, [&](part_record_t& partition) {
             out.governed = out.governed || sets.has_gpus(partition);
         });
     } else if (job.part_ptr != nullptr) {
         out.governed = sets.has_gpus(*job.part_ptr);
     }
+    out.partition = out.partitions.front();
 }
 
 }  // namespace tranche

@@ -71,6 +71,7 @@ void slurm_debug(const char* format, ...) __attribute__((format(printf, 1, 2)));
 #pragma weak job_list
 #pragma weak last_job_update
 #pragma weak last_part_update
+#pragma weak part_list
 #pragma weak resv_list
 #pragma weak slurmctld_config
 #pragma weak slurmctld_tres_cnt

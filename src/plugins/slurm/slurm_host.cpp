@@ -10,6 +10,7 @@
 #include "plugins/slurm/complaints.hpp"
 #include "plugins/slurm/job_records.hpp"
 #include "plugins/slurm/shares.hpp"
+#include "plugins/slurm/site_priority.hpp"
 #include "plugins/slurm/slurm_headers.hpp"
 #include "plugins/slurm/user_names.hpp"
 
@@ -43,6 +44,9 @@ bool SlurmHost::read_in_slices(HostSnapshot& out) {
             out.now = std::time(nullptr);
             read_nodes(out.nodes);
             sets.emplace(out);
+            for_each_in<part_record_t>(part_list, [&](part_record_t& partition) {
+                out.partitions.push_back(text_of(partition.name));
+            });
             out.jobs.reserve(static_cast<std::size_t>(list_count(job_list)));
             walk = std::make_unique<ListWalk<job_record_t>>(job_list);
             configured_at = slurm_conf.last_update;
@@ -82,8 +86,10 @@ void SlurmHost::collect(HostSnapshot& out) {
             job.user = std::to_string(job.uid);  // an account that was removed
         }
     }
-    account_limits_tick(out.now);
-    publish_shares();
+    if (site_priority() == nullptr) {
+        account_limits_tick(out.now);
+        publish_shares();
+    }
 }
 
 void SlurmHost::tell(JobId job, std::string_view text) {
@@ -115,8 +121,15 @@ bool SlurmHost::is_private(std::string_view word) {
 }
 
 std::vector<std::string> SlurmHost::complaints() {
-    const ControllerLock lock(kReadConfiguration);
-    return configuration_complaints();
+    std::vector<std::string> out;
+    {
+        const ControllerLock lock(kReadConfiguration);
+        out = configuration_complaints();
+    }
+    if (std::string rehearsal = rehearsal_complaint(); !rehearsal.empty()) {
+        out.push_back(std::move(rehearsal));
+    }
+    return out;
 }
 
 void SlurmHost::log(LogLevel level, std::string_view text) {
