@@ -25,6 +25,12 @@ void PlanKeeper::rehearse(const EngineView& next, LedgerBatch& out) {
             PreemptionRecord record = record_of(victim, decision.plan, run, next.standings,
                                                 next.available_weight_milli, nodes);
             record.outcome = "rehearsed";
+            for (auto [id, label] : {std::pair(run.id, &record.victim_label),
+                                     std::pair(record.claimant, &record.claimant_label)}) {
+                if (const JobCard* card = next.card(id)) {
+                    *label = card->label();
+                }
+            }
             ++rehearsed_count_;
             log(Host::LogLevel::info,
                 "rehearsal: job " + std::to_string(run.id) + " would have made room for job " +

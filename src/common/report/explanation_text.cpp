@@ -315,12 +315,12 @@ std::string explanation_text(const RunningExplanation& e, const Moment& now,
 }
 
 std::string preemption_text(const PreemptionRecord& r, const Moment& now) {
-    std::string text = job_text(r.victim, r.victim_label) + whose(r.victim_budget, r.victim_user) +
-                       (r.outcome == "rehearsed" ? " would have been preempted " : " was preempted ") +
-                       people_when(r.planned_at, now) + " for " +
-                       job_text(r.claimant, r.claimant_label) +
-                       whose(r.claimant_budget, r.claimant_user) +
-                       (r.nodes.empty() ? "" : " on " + r.nodes) + "\n";
+    std::string text =
+        job_text(r.victim, r.victim_label) + whose(r.victim_budget, r.victim_user) +
+        (r.outcome == "rehearsed" ? " would have been preempted " : " was preempted ") +
+        people_when(r.planned_at, now) + " for " + job_text(r.claimant, r.claimant_label) +
+        whose(r.claimant_budget, r.claimant_user) + (r.nodes.empty() ? "" : " on " + r.nodes) +
+        "\n";
     text.front() = text.front() == 'j' ? 'J' : 'A';
     if (const std::string why = preemption_reason_text(r); !why.empty()) {
         text += "Why: " + why + " (" + r.reason + ")\n";
