@@ -345,6 +345,7 @@ Json answer_running(const EngineView& view, const Viewer& viewer, const JobFilte
             .set("weight", Json::thousandths(run.weight_milli))
             .set("started_at", run.started_at);
         set_instant(row, "protected_until", explanation.protected_until);
+        set_instant(row, "checkpointed_at", run.checkpointed_at);
         if (run.time_limit_seconds != kNever) {
             row.set("time_limit_seconds", run.time_limit_seconds);
         }

@@ -21,9 +21,10 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLedgerPatience{10000};  // before the cycle goes on in memory
-constexpr milliseconds kLedgerLook{50};         // so long a stop waits meanwhile
-constexpr milliseconds kShortestCycle{20};      // between two cycles
-constexpr milliseconds kGraceStep{5};           // while a victim may leave by itself
+constexpr milliseconds kContractPatience{10000};
+constexpr milliseconds kLedgerLook{50};     // so long a stop waits meanwhile
+constexpr milliseconds kShortestCycle{20};  // between two cycles
+constexpr milliseconds kGraceStep{5};       // while a victim may leave by itself
 constexpr milliseconds kQuietStep{1000};
 
 std::int64_t milliseconds_now() {
@@ -63,6 +64,7 @@ class EngineParts {
         if (clock_thread_.joinable()) {
             clock_thread_.join();
         }
+        cycle_.contracts().refuse_all("the controller is stopping; nothing was changed");
         service_.stop();
         cycle_.close();
     }
@@ -323,6 +325,23 @@ Result<std::vector<EditRecord>> Engine::edits(std::size_t most) {
     const auto p = parts();
     return p ? p->cycle().edits(most)
              : Result<std::vector<EditRecord>>(Error{"the engine does not run"});
+}
+
+Result<ContractOutcome> Engine::change_contract(const Actor& actor, ContractQuestion question) {
+    const auto p = parts();
+    if (!p) {
+        return Error{"the engine does not run"};
+    }
+    ContractEditor& contracts = p->cycle().contracts();
+    const auto posted = contracts.post(actor, std::move(question));
+    p->kick();
+    return contracts.wait(posted, kContractPatience);
+}
+
+Result<std::vector<ContractEditRow>> Engine::contract_edits(std::size_t most) {
+    const auto p = parts();
+    return p ? p->cycle().contract_edits(most)
+             : Result<std::vector<ContractEditRow>>(Error{"the engine does not run"});
 }
 
 Result<std::vector<PreemptionRecord>> Engine::preemptions(std::int64_t from, std::int64_t to,

@@ -18,6 +18,7 @@
 #include "common/base/result.hpp"
 #include "common/model/budget_edit.hpp"
 #include "common/store/ledger_rows.hpp"
+#include "engine/contract_editor.hpp"
 #include "engine/engine_view.hpp"
 #include "engine/host.hpp"
 
@@ -97,6 +98,8 @@ class Engine {
     // For the query service, outside all Slurm locks; waits for the database.
     Result<EditOutcome> edit(const Actor& actor, const BudgetEdit& edit, bool only_try);
     Result<std::vector<EditRecord>> edits(std::size_t most);
+    Result<ContractOutcome> change_contract(const Actor& actor, ContractQuestion question);
+    Result<std::vector<ContractEditRow>> contract_edits(std::size_t most);
     Result<std::vector<PreemptionRecord>> preemptions(std::int64_t from, std::int64_t to,
                                                       std::size_t most);
     Result<JobHistory> history(std::uint32_t id, std::int64_t part, bool is_component,

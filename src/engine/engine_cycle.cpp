@@ -18,6 +18,9 @@ using Stopwatch = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kEditPatience{5000};
+constexpr char kLedgerNotOpen[] =
+    "the ledger is not open yet, so edits cannot be kept; try again in a moment (srank --health "
+    "says more)";
 constexpr std::int64_t kRegistrationSeconds = 600;  // in which nodes register at a first start
 constexpr std::int64_t kRebuildPause = 30;          // after the ledger did not answer
 constexpr std::uint32_t kMostSplits = 500;          // tasks in one cycle: 5 ms of the job lock
@@ -385,6 +388,9 @@ void EngineCycle::step() {
     LedgerBatch& batch = unwritten_;
     note_capacity(snapshot, batch);
     tracker_.observe(snapshot, *settings_, *tree, *ledger_, batch);
+    contracts_.answer_all(
+        {snapshot, view().get(), *settings_, *host_, tracker_, plans_, *ledger_, batch},
+        ledger_loaded_ ? "" : kLedgerNotOpen);
     plans_.follow(snapshot, *settings_, batch);
 
     auto next = std::make_shared<EngineView>();
@@ -533,6 +539,14 @@ std::uint32_t EngineCycle::known_priority(JobId id) const {
     return it == priorities_.end() ? 0 : it->second;
 }
 
+Result<std::vector<ContractEditRow>> EngineCycle::contract_edits(std::size_t most) {
+    LedgerWriter* writer = writer_ptr_;
+    if (writer == nullptr) {
+        return Error{"the ledger is not open yet; try again in a moment"};
+    }
+    return writer->contract_edits(most);
+}
+
 Result<std::vector<PreemptionRecord>> EngineCycle::preemptions(std::int64_t from, std::int64_t to,
                                                                std::size_t most) {
     LedgerWriter* writer = writer_ptr_;
@@ -616,9 +630,7 @@ Result<EditOutcome> EngineCycle::edit(const Actor& actor, const BudgetEdit& edit
     {
         const std::lock_guard lock(new_tree_mutex_);
         if (!edits_allowed_ || writer == nullptr) {
-            return Error{
-                "the ledger is not open yet, so edits cannot be kept; try again in a "
-                "moment (srank --health says more)"};
+            return Error{kLedgerNotOpen};
         }
         before = new_tree_ ? new_tree_->second : tree_;
         number = last_edit_number_ + 1;

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "common/model/usage_ledger.hpp"
+#include "engine/contract_editor.hpp"
 #include "engine/engine.hpp"
 #include "engine/job_tracker.hpp"
 #include "engine/ledger_writer.hpp"
@@ -61,6 +62,9 @@ class EngineCycle {
     std::uint32_t known_priority(JobId id) const;
     Result<EditOutcome> edit(const Actor& actor, const BudgetEdit& edit, bool only_try);
     Result<std::vector<EditRecord>> edits(std::size_t most);
+    // Answered by step().
+    ContractEditor& contracts() { return contracts_; }
+    Result<std::vector<ContractEditRow>> contract_edits(std::size_t most);
     Result<std::vector<PreemptionRecord>> preemptions(std::int64_t from, std::int64_t to,
                                                       std::size_t most);
     // `part`: the number of a task or a component, -1: the whole job.
@@ -108,6 +112,7 @@ class EngineCycle {
     PlanKeeper plans_;  // its part of the clock thread as well
 
     // Shared, each behind its own leaf.
+    ContractEditor contracts_;
     std::atomic<LedgerWriter*> writer_ptr_{nullptr};
     std::atomic<bool> reload_settings_{false};
     mutable std::mutex view_mutex_;

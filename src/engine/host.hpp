@@ -77,13 +77,15 @@ struct HostJob {
     std::int64_t suspended_at = 0;  // begin of the current suspension
     std::int64_t suspended_seconds = 0;  // before it, in this run
     std::int64_t time_limit_seconds = kNever;
-    std::int64_t nice = 0;  // 0 = neutral, larger goes later
+    std::int64_t time_min_seconds = 0;  // --time-min, 0: none
+    std::int64_t nice = 0;              // 0 = neutral, larger goes later
     std::uint32_t priority = 0;
     std::uint32_t restarts = 0;
     bool admin_priority = false;    // set by an administrator: stays
     bool batch = true;              // false: salloc or srun, interactive
     bool requeue = false;           // may be requeued at all
     bool explicit_requeue = false;  // as far as it can be told
+    bool refuses_requeue = false;   // --no-requeue, as far as it can be told
     bool governed = true;           // on a partition that has GPUs, or of Partitions=
     bool spared = false;            // on a partition with PreemptMode=OFF
     JobShape shape;                 // requested; node_set indexes HostSnapshot::node_sets
@@ -115,6 +117,18 @@ struct Eviction {
     bool requeue = false;  // resumable: comes back by itself
     bool quiet = false;    // no signal at the warning (interactive sessions)
     std::string message;   // one line for the victim's output or terminal
+};
+
+// New contract terms of one job record.
+struct ContractWrite {
+    JobId id = 0;
+    std::uint32_t task =
+        kNoTask;                 // of an array's record: this task alone, which is split off first
+    std::int64_t submit_at = 0;  // the run, or wait, that it was decided for
+    bool runs = false;
+    std::vector<std::string> entries;  // in the place of HostJob::contract_entries
+    bool requeue = false;              // it may be requeued from now on
+    bool takes_warning_back = false;   // with everything that take_back() does
 };
 
 enum class EvictionState : std::uint8_t {
@@ -155,6 +169,9 @@ class Host {
     virtual EvictionState follow(const Eviction& eviction, std::int64_t grace_ends_at) = 0;
     // Takes a warning back. False if it is too late.
     virtual bool take_back(const Eviction& eviction) = 0;
+    // Writes new terms into jobs, all of them or none, and takes warnings back, under one lock. The
+    // Error: one of them is not any more what it was decided for.
+    virtual Status write_contracts(const std::vector<ContractWrite>& writes) = 0;
     // Makes a requeued job eligible now instead of after Slurm's delay, without the marks of a
     // preemption. False while its former run is still completing.
     virtual bool release_requeued(JobId job) = 0;

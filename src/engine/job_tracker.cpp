@@ -239,6 +239,7 @@ void JobTracker::begin_run(const HostJob& job, const HostSnapshot& snapshot,
     }
     tracked.row.protection_cap_seconds = kNever;
     tracked.row.waits_for = 0;
+    tracked.row.checkpointed_at = 0;
     tracked.leaving_for = 0;
     tracked.paused_at = 0;
     tracked.weight_milli = row.weight_milli;
@@ -508,6 +509,57 @@ void JobTracker::clear_leaving(JobId victim, bool stays, LedgerBatch& out) {
     out.jobs.push_back(tracked.row);
 }
 
+void JobTracker::change_contract(const HostJob& job, const ContractTerms& before,
+                                 const ContractTerms& after, std::int64_t now, UsageLedger& ledger,
+                                 LedgerBatch& out) {
+    const auto it = jobs_.find(job.id);
+    if (it == jobs_.end()) {
+        return;
+    }
+    Tracked& tracked = it->second;
+    tracked.terms = after;
+    tracked.terms.resumable = after.resumable && job.batch;
+    if (!tracked.segment) {
+        return;
+    }
+    SegmentRow& row = *tracked.segment;
+    row.team_priority = after.team_priority;
+    row.resumable = tracked.terms.resumable;
+    const std::int64_t old_seconds = tracked.contract_seconds;
+    if (after.min_runtime_seconds > before.min_runtime_seconds) {
+        tracked.contract_seconds = after.min_runtime_seconds;
+    } else if (after.min_runtime_seconds < before.min_runtime_seconds) {
+        tracked.contract_seconds = std::min(old_seconds, after.min_runtime_seconds);
+    }
+    if (row.kind == RunKind::allocated) {
+        // It was decided at the start that the run is charged; that stays, without a minimum too.
+        row.min_runtime_seconds = tracked.contract_seconds;
+        if (row.protected_until != 0) {
+            row.protected_until += tracked.contract_seconds - old_seconds;
+        }
+        if (tracked.paused_at != 0) {
+            tracked.left_seconds = left_of_contract(row, tracked.paused_at);
+        }
+    } else if (row.kind == RunKind::unallocated) {
+        // A free run stays free until its turn comes; with a funded minimum it waits for one.
+        const BudgetId budget = row.budget.empty() ? kNoBudgetId : ledger.budget_id(row.budget);
+        tracked.wants_turn = tracked.contract_seconds > 0 && tracked.weight_milli > 0 &&
+                             ledger.standings(now).funded(budget);
+        row.min_runtime_seconds = tracked.wants_turn ? tracked.contract_seconds : 0;
+    }
+    out.begun.push_back(row);
+}
+
+bool JobTracker::checkpointed(JobId id, std::int64_t at, LedgerBatch& out) {
+    const auto it = jobs_.find(id);
+    if (it == jobs_.end() || !it->second.segment) {
+        return false;
+    }
+    it->second.row.checkpointed_at = at;
+    out.jobs.push_back(it->second.row);
+    return true;
+}
+
 std::vector<JobId> JobTracker::to_release(const HostSnapshot& snapshot) const {
     std::vector<JobId> out;
     for (const HostJob& job : snapshot.jobs) {
@@ -661,6 +713,7 @@ void JobTracker::fill(const HostSnapshot& snapshot, const Settings& settings, Us
         run.team_priority = row.team_priority;
         run.resumable = row.resumable && tracked.terms.resumable;
         run.interactive = row.interactive;
+        run.checkpointed_at = tracked.row.checkpointed_at;
         run.express = row.express;
         run.wants_turn = tracked.wants_turn;
         run.spared = job.spared;

@@ -46,6 +46,12 @@ class JobTracker {
     // The victim of a plan: it leaves for the claimant, and is told what its next run gets.
     void set_leaving(JobId victim, JobId claimant, bool express, const Settings& settings,
                      LedgerBatch& out);
+    // The contract was changed while it waited or ran; a run gets what is left of the new one.
+    void change_contract(const HostJob& job, const ContractTerms& before,
+                         const ContractTerms& after, std::int64_t now, UsageLedger& ledger,
+                         LedgerBatch& out);
+    // Its owner has just written a checkpoint. False: it does not run.
+    bool checkpointed(JobId id, std::int64_t at, LedgerBatch& out);
     // The claimant has started or left; `stays`: the victim keeps running after all.
     void clear_leaving(JobId victim, bool stays, LedgerBatch& out);
     // Jobs that were requeued and wait for nobody: to be made eligible.

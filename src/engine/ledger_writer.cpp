@@ -295,6 +295,11 @@ Result<JobHistory> LedgerWriter::history(std::uint32_t id, std::int64_t part, bo
         [=](LedgerDatabase& database) { return database.history(id, part, is_component, most); });
 }
 
+Result<std::vector<ContractEditRow>> LedgerWriter::contract_edits(std::size_t most) {
+    return ask<std::vector<ContractEditRow>>(
+        [=](LedgerDatabase& database) { return database.contract_edits(most); });
+}
+
 void LedgerWriter::keep(std::int64_t seconds) {
     const std::lock_guard lock(state_->mutex_);
     state_->keep_seconds_ = seconds;

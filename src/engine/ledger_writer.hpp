@@ -56,6 +56,7 @@ class LedgerWriter {
                                                       std::size_t most);
     Result<JobHistory> history(std::uint32_t id, std::int64_t part, bool is_component,
                                std::size_t most);
+    Result<std::vector<ContractEditRow>> contract_edits(std::size_t most);
     Health health() const;
     // Messages for the log since the last call (a file set aside, an error and its end).
     std::vector<std::string> take_messages();

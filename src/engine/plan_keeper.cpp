@@ -291,6 +291,49 @@ void PlanKeeper::end(const LivePlan& plan, const std::string& outcome, const Hos
         "the plan of job " + std::to_string(plan.plan.claimant) + " is over: " + outcome);
 }
 
+std::optional<PlanKeeper::Leaving> PlanKeeper::leaving(JobId victim) const {
+    for (const LivePlan& live : book_.plans()) {
+        for (const LiveVictim& one : live.victims) {
+            if (one.eviction.victim == victim && one.warned &&
+                one.state == EvictionState::in_grace) {
+                return Leaving{live.plan.claimant, live.plan.express};
+            }
+        }
+    }
+    return std::nullopt;
+}
+
+void PlanKeeper::save(JobId victim, const HostSnapshot& snapshot, LedgerBatch& out) {
+    for (const LivePlan& live : book_.plans()) {
+        const bool needs =
+            std::any_of(live.victims.begin(), live.victims.end(),
+                        [victim](const LiveVictim& one) { return one.eviction.victim == victim; });
+        LivePlan ended;
+        if (!needs || !book_.remove(live.plan.claimant, ended)) {
+            continue;
+        }
+        for (LiveVictim& one : ended.victims) {
+            if (one.eviction.victim == victim) {
+                // The clock thread may have found it without its warning meanwhile.
+                one.state = EvictionState::in_grace;
+                one.record.gone_at = 0;
+            }
+        }
+        end(ended, "contract-changed", nullptr, snapshot, out);
+        put(out);
+        kick_();
+    }
+}
+
+void PlanKeeper::drop(JobId claimant, const HostSnapshot& snapshot, LedgerBatch& out) {
+    LivePlan ended;
+    if (book_.remove(claimant, ended)) {
+        end(ended, "claimant-left", nullptr, snapshot, out);
+        put(out);
+        kick_();
+    }
+}
+
 void PlanKeeper::put(LedgerBatch& out) const {
     std::vector<PlanRow> rows;
     for (const LivePlan& live : book_.plans()) {

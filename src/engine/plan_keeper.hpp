@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -42,6 +43,17 @@ class PlanKeeper {
     // DryRun=yes: what would have been made is recorded, once for a claimant that waits and its
     // victim. (plan_rehearsal.cpp)
     void rehearse(const EngineView& next, LedgerBatch& out);
+    // Whom a warned run leaves for, while its warning can still be taken back.
+    struct Leaving {
+        JobId claimant = 0;
+        bool express = false;
+    };
+    std::optional<Leaving> leaving(JobId victim) const;
+    // A warned run may not be taken any more, and the host has taken its warning back: the plan
+    // that needed its room is over, whoever else has to leave for it stays where that is possible.
+    void save(JobId victim, const HostSnapshot& snapshot, LedgerBatch& out);
+    // The claimant is not what it was planned for any more; it is planned anew.
+    void drop(JobId claimant, const HostSnapshot& snapshot, LedgerBatch& out);
     // Writes all plans that stand.
     void put(LedgerBatch& out) const;
     // By claimant: priorities that differ from those of the rank (see follow_victims()).

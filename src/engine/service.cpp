@@ -28,6 +28,7 @@
 #include "common/wire/credential.hpp"
 #include "common/wire/envelope.hpp"
 #include "engine/answers.hpp"
+#include "engine/contract_answers.hpp"
 #include "engine/real_clock.hpp"
 
 namespace tranche {
@@ -702,6 +703,9 @@ class Service::State {
         if (request.method == "edit") {
             return edit(viewer, encoded_at, arguments);
         }
+        if (request.method == "contract" || request.method == "checkpointed") {
+            return change_contract(viewer, encoded_at, request);
+        }
         const auto view = source_->view();
         if (view == nullptr || view->tree == nullptr || view->settings == nullptr) {
             return Error{"the engine has not finished its first cycle; try again in a moment"};
@@ -773,6 +777,18 @@ class Service::State {
             }
             return answer_edits(*view, viewer, *records);
         }
+        if (request.method == "contract_edits") {
+            const auto most = reader.integer("most", 1, kLargestList);
+            if (const Status status = reader.finish(); !status.ok()) {
+                return status.failure();
+            }
+            const auto records =
+                source_->contract_edits(static_cast<std::size_t>(most.value_or(1000)));
+            if (!records.ok()) {
+                return records.failure();
+            }
+            return answer_contract_edits(*view, viewer, *records);
+        }
         if (request.method == "preemptions") {
             const auto from = reader.integer("from", 0, INT64_MAX);
             const auto to = reader.integer("to", 0, INT64_MAX);
@@ -789,8 +805,8 @@ class Service::State {
             return answer_preemptions(*view, viewer, *records);
         }
         return Error{"unknown method " + quoted(request.method) +
-                     "; known are tree, budget, dump, edit, edits, queue, running, why, health, "
-                     "preemptions, snapshot"};
+                     "; known are tree, budget, dump, edit, edits, contract, contract_edits, "
+                     "checkpointed, queue, running, why, health, preemptions, snapshot"};
     }
 
     Result<Json> edit(const Viewer& viewer, std::int64_t encoded_at, const Json& arguments) {
@@ -826,6 +842,24 @@ class Service::State {
             }
         }
         return answer_edit(*outcome);
+    }
+
+    Result<Json> change_contract(const Viewer& viewer, std::int64_t encoded_at,
+                                 const Request& request) {
+        auto question =
+            contract_question_from_json(request.arguments, request.method == "checkpointed");
+        if (!question.ok()) {
+            return question.failure();
+        }
+        if (!question->only_try && encoded_at < started_at_) {
+            return Error{"the change was asked for before this controller took over; ask again"};
+        }
+        const Actor actor{viewer.uid, viewer.user, viewer.is_operator};
+        const auto outcome = source_->change_contract(actor, std::move(*question));
+        if (!outcome.ok()) {
+            return outcome.failure();
+        }
+        return answer_contract(*outcome);
     }
 
     // --- both --------------------------------------------------------------------------------

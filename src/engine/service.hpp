@@ -29,6 +29,9 @@ class ServiceSource {
     virtual std::shared_ptr<const EngineView> view() const = 0;
     virtual Result<EditOutcome> edit(const Actor& actor, const BudgetEdit& edit, bool only_try) = 0;
     virtual Result<std::vector<EditRecord>> edits(std::size_t most) = 0;
+    virtual Result<ContractOutcome> change_contract(const Actor& actor,
+                                                    ContractQuestion question) = 0;
+    virtual Result<std::vector<ContractEditRow>> contract_edits(std::size_t most) = 0;
     virtual Result<std::vector<PreemptionRecord>> preemptions(std::int64_t from, std::int64_t to,
                                                               std::size_t most) = 0;
     virtual Result<JobHistory> history(std::uint32_t id, std::int64_t part, bool is_component,

@@ -14,6 +14,13 @@ class EngineSource : public ServiceSource {
         return engine_.edit(actor, edit, only_try);
     }
     Result<std::vector<EditRecord>> edits(std::size_t most) override { return engine_.edits(most); }
+    Result<ContractOutcome> change_contract(const Actor& actor,
+                                            ContractQuestion question) override {
+        return engine_.change_contract(actor, std::move(question));
+    }
+    Result<std::vector<ContractEditRow>> contract_edits(std::size_t most) override {
+        return engine_.contract_edits(most);
+    }
     Result<std::vector<PreemptionRecord>> preemptions(std::int64_t from, std::int64_t to,
                                                       std::size_t most) override {
         return engine_.preemptions(from, to, most);

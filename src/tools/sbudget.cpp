@@ -15,6 +15,7 @@
 #include "common/wire/explanation_json.hpp"
 #include "tools/command.hpp"
 #include "tools/instants.hpp"
+#include "tools/sbudget_job.hpp"
 #include "tools/sbudget_options.hpp"
 #include "tools/table.hpp"
 #include "tools/text_file.hpp"
@@ -124,6 +125,17 @@ std::string job_cell(const Json& row, const char* label_key, const char* id_key)
     return !row.at(label_key).as_text().empty() ? row.at(label_key).as_text()
            : id > 0                             ? std::to_string(id)
                                                 : std::string();
+}
+
+std::vector<Column> contract_columns() {
+    return {{"time", "TIME", false, [](const Json& row) { return instant_at(row, "at"); }},
+            {"user", "USER", false, text_at("user")},
+            {"job", "JOB", false, text_at("job")},
+            {"owner", "OWNER", false, text_at("owner")},
+            {"field", "FIELD", false, text_at("field")},
+            {"before", "BEFORE", false, text_at("before")},
+            {"after", "AFTER", false, text_at("after")},
+            {"reason", "REASON", false, text_at("reason")}};
 }
 
 std::vector<Column> preemption_columns() {
@@ -249,12 +261,14 @@ bool names_job(const std::vector<std::string>& wanted, const Json& row, const st
 
 int show(const CommandLine& line, const BudgetCommand& command) {
     const bool of_budgets = command.verb == Verb::show_tree || command.verb == Verb::show_budget;
-    const char* method = of_budgets                        ? "tree"
-                         : command.verb == Verb::show_edit ? "edits"
-                                                           : "preemptions";
-    const char* list_key = of_budgets                        ? "budgets"
-                           : command.verb == Verb::show_edit ? "edits"
-                                                             : "preemptions";
+    const char* method = of_budgets                            ? "tree"
+                         : command.verb == Verb::show_edit     ? "edits"
+                         : command.verb == Verb::show_contract ? "contract_edits"
+                                                               : "preemptions";
+    const char* list_key = of_budgets                            ? "budgets"
+                           : command.verb == Verb::show_edit     ? "edits"
+                           : command.verb == Verb::show_contract ? "contract_edits"
+                                                                 : "preemptions";
     std::int64_t from = 0, to = INT64_MAX;
     for (const auto& [text, at] :
          {std::pair(&command.start, &from), std::pair(&command.end, &to)}) {
@@ -296,6 +310,14 @@ int show(const CommandLine& line, const BudgetCommand& command) {
                    is_one_of(command.names, row.at("budget").as_text()) &&
                    is_one_of(command.users, row.at("user").as_text());
         }
+        if (command.verb == Verb::show_contract) {
+            const std::string job = row.at("job").as_text();
+            return row.at("at").as_integer() >= from && row.at("at").as_integer() <= to &&
+                   (is_one_of(command.names, job) ||
+                    is_one_of(command.names, job.substr(0, job.find('_')))) &&
+                   (is_one_of(command.users, row.at("user").as_text()) ||
+                    is_one_of(command.users, row.at("owner").as_text()));
+        }
         return (command.jobs.empty() || names_job(command.jobs, row, "victim_job") ||
                 names_job(command.jobs, row, "claimant_job")) &&
                (command.names.empty() ||
@@ -319,8 +341,9 @@ int show(const CommandLine& line, const BudgetCommand& command) {
     const TableStyle style = style_for_stdout(line.has("parsable2"), line.has("noheader"));
     const std::vector<Column> columns =
         of_budgets ? budget_columns(command.verb == Verb::show_tree && !style.parsable)
-        : command.verb == Verb::show_edit ? edit_columns()
-                                          : preemption_columns();
+        : command.verb == Verb::show_edit     ? edit_columns()
+        : command.verb == Verb::show_contract ? contract_columns()
+                                              : preemption_columns();
     std::vector<std::string> asked = command.columns;
     if (asked.empty()) {
         switch (command.verb) {
@@ -334,6 +357,9 @@ int show(const CommandLine& line, const BudgetCommand& command) {
                 break;
             case Verb::show_edit:
                 asked = {"time", "user", "name", "field", "before", "after", "reason"};
+                break;
+            case Verb::show_contract:
+                asked = {"time", "user", "job", "owner", "field", "before", "after", "reason"};
                 break;
             default:
                 asked = {
@@ -377,13 +403,6 @@ std::string changes_text(const Json& changes, const TableStyle& style) {
         }
     }
     return table_text({{"BUDGET"}, {"FIELD"}, {"OLD"}, {"NEW"}}, rows, style);
-}
-
-bool agreed() {
-    std::fputs("Make this change? (y/N): ", stderr);
-    char answer[64];
-    return std::fgets(answer, sizeof answer, stdin) != nullptr &&
-           (answer[0] == 'y' || answer[0] == 'Y');
 }
 
 int write_edit(const CommandLine& line, const BudgetEdit& edit) {
@@ -459,6 +478,8 @@ int run(int count, char** arguments) {
         }
         case Verb::write:
             return write_edit(*line, command->edit);
+        case Verb::job:
+            return run_job_command(*line, sbudget_table(), command->job);
         default:
             return show(*line, *command);
     }

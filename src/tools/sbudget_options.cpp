@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 
 #include "common/base/quoted.hpp"
 
@@ -19,10 +20,16 @@ struct Word {
 constexpr Word kVerbs[] = {{"add", "add"},       {"create", "add"},    {"modify", "modify"},
                            {"delete", "delete"}, {"remove", "delete"}, {"move", "move"},
                            {"show", "show"},     {"list", "show"},     {"dump", "dump"},
-                           {"load", "load"}};
-constexpr Word kEntities[] = {
-    {"tree", "tree"},  {"budget", "budget"},         {"budgets", "budget"},        {"edit", "edit"},
-    {"edits", "edit"}, {"preemption", "preemption"}, {"preemptions", "preemption"}};
+                           {"load", "load"},     {"job", "job"}};
+constexpr Word kEntities[] = {{"tree", "tree"},
+                              {"budget", "budget"},
+                              {"budgets", "budget"},
+                              {"edit", "edit"},
+                              {"edits", "edit"},
+                              {"preemption", "preemption"},
+                              {"preemptions", "preemption"},
+                              {"contract", "contract"},
+                              {"contracts", "contract"}};
 constexpr Word kKeys[] = {
     {"name", "name"},         {"names", "name"},        {"parent", "parent"},
     {"parents", "parent"},    {"shares", "shares"},     {"own_shares", "own_shares"},
@@ -219,10 +226,11 @@ Result<BudgetCommand> parse_show(const std::vector<std::string>& words, std::siz
         if (!entity.ok()) {
             return entity.failure();
         }
-        command.verb = *entity == "tree"     ? Verb::show_tree
-                       : *entity == "budget" ? Verb::show_budget
-                       : *entity == "edit"   ? Verb::show_edit
-                                             : Verb::show_preemption;
+        command.verb = *entity == "tree"       ? Verb::show_tree
+                       : *entity == "budget"   ? Verb::show_budget
+                       : *entity == "edit"     ? Verb::show_edit
+                       : *entity == "contract" ? Verb::show_contract
+                                               : Verb::show_preemption;
     }
     for (++at; at < words.size(); ++at) {
         const std::string& word = words[at];
@@ -238,8 +246,9 @@ Result<BudgetCommand> parse_show(const std::vector<std::string>& words, std::siz
         if (!setting.ok()) {
             return setting.failure();
         }
-        const bool of_events =
-            command.verb == Verb::show_preemption || command.verb == Verb::show_edit;
+        const bool of_events = command.verb == Verb::show_preemption ||
+                               command.verb == Verb::show_edit ||
+                               command.verb == Verb::show_contract;
         if (setting->operation == '=' && of_events &&
             (setting->key == "start" || setting->key == "end")) {
             (setting->key == "start" ? command.start : command.end) = setting->value;
@@ -266,6 +275,18 @@ Result<BudgetCommand> parse_show(const std::vector<std::string>& words, std::siz
     return command;
 }
 
+std::string variable(const char* name) {
+    const char* value = std::getenv(name);
+    return value == nullptr ? std::string() : std::string(value);
+}
+
+// "12_4" inside a task of an array.
+std::string own_array_task() {
+    const std::string array = variable("SLURM_ARRAY_JOB_ID"),
+                      task = variable("SLURM_ARRAY_TASK_ID");
+    return array.empty() || task.empty() ? std::string() : array + "_" + task;
+}
+
 }  // namespace
 
 const CommandTable& sbudget_table() {
@@ -274,13 +295,15 @@ const CommandTable& sbudget_table() {
         made.name = "sbudget";
         made.about = "Shows and changes the budgets that pay for GPU time.";
         made.usages = {
-            "[OPTIONS] show tree|budget|edit|preemption [[where] NAME|KEY=LIST ...] "
+            "[OPTIONS] show tree|budget|edit|contract|preemption [[where] NAME|KEY=LIST ...] "
             "[start=TIME] [end=TIME] [format=COLUMNS]",
             "[OPTIONS] add budget NAME [parent=NAME] [shares=N] [accounts=LIST] [users=LIST] "
             "[managers=LIST] ...",
             "[OPTIONS] modify budget where name=NAME set KEY=VALUE ...",
             "[OPTIONS] move budget NAME parent=NAME",
             "[OPTIONS] delete budget NAME",
+            "[OPTIONS] job JOBID set KEY=VALUE ... [reason=TEXT]",
+            "[OPTIONS] job JOBID checkpointed",
             "[OPTIONS] dump FILE",
             "[OPTIONS] load FILE"};
         made.options = common_options();
@@ -292,6 +315,10 @@ const CommandTable& sbudget_table() {
             "users, managers, reason; accounts+=LIST and accounts-=LIST add and remove, so do "
             "users\n"
             "and managers. Verbs, entities and keys may be shortened; list is show.\n"
+            "Keys of job: min-runtime=TIME, resumable=yes|no, "
+            "team-priority=low|normal|high|urgent,\n"
+            "free-first=yes|no, reason; its owner changes all while it waits, and gives up\n"
+            "protection while it runs; checkpointed says that it has just written a checkpoint.\n"
             "GPU hours are weighted. FILE - is standard output or input.\n";
         return made;
     }();
@@ -300,7 +327,7 @@ const CommandTable& sbudget_table() {
 
 Result<BudgetCommand> parse_budget_command(const std::vector<std::string>& words) {
     if (words.empty()) {
-        return Error{"a verb is expected: show, add, modify, delete, move, dump or load"};
+        return Error{"a verb is expected: show, add, modify, delete, move, job, dump or load"};
     }
     const auto verb = meaning_of(words[0], kVerbs, "verb");
     if (!verb.ok()) {
@@ -308,6 +335,17 @@ Result<BudgetCommand> parse_budget_command(const std::vector<std::string>& words
     }
     if (*verb == "show") {
         return parse_show(words, 1);
+    }
+    if (*verb == "job") {
+        const auto job = parse_job_command({words.begin() + 1, words.end()},
+                                           variable("SLURM_JOB_ID"), own_array_task());
+        if (!job.ok()) {
+            return job.failure();
+        }
+        BudgetCommand command;
+        command.verb = Verb::job;
+        command.job = *job;
+        return command;
     }
     if (*verb == "dump" || *verb == "load") {
         BudgetCommand command;

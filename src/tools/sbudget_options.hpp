@@ -9,6 +9,7 @@
 #include "common/base/result.hpp"
 #include "common/model/budget_edit.hpp"
 #include "tools/command_line.hpp"
+#include "tools/sbudget_job.hpp"
 
 namespace tranche {
 
@@ -22,11 +23,14 @@ struct BudgetCommand {
         show_budget,
         show_edit,
         show_preemption,
+        show_contract,
         dump,
-        load
+        load,
+        job
     };
     Verb verb = Verb::show_tree;
-    BudgetEdit edit;                   // write; load: the reason
+    BudgetEdit edit;  // write; load: the reason
+    JobCommand job;
     std::string file;                  // dump, load
     std::vector<std::string> columns;  // format=, "Name%20"
     // where of show; empty lists narrow nothing.

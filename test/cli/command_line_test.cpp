@@ -194,6 +194,31 @@ TEST(BudgetGrammar, show_is_narrowed_and_formatted) {
     EXPECT_EQ(budget_command({"load", "file=t.json", "reason=x"}).edit.reason, "x");
 }
 
+TEST(BudgetGrammar, a_job_is_named_as_squeue_does_and_its_keys_may_be_shortened) {
+    const BudgetCommand command =
+        budget_command({"job", "12_4", "set", "min-runtime=2h", "RESUM=no", "team=low",
+                        "free_first=yes", "rea=x"});
+    EXPECT_EQ(command.verb, Verb::job);
+    EXPECT_EQ(command.job.job.id, 12);
+    EXPECT_EQ(command.job.job.array_task, 4);
+    EXPECT_EQ(command.job.edit.min_runtime, "2h");
+    EXPECT_EQ(command.job.edit.resumable, "no");
+    EXPECT_EQ(command.job.edit.team_priority, "low");
+    EXPECT_EQ(command.job.edit.free_first, "yes");
+    EXPECT_EQ(command.job.reason, "x");
+    EXPECT_TRUE(budget_command({"job", "12", "check"}).job.checkpointed);
+    EXPECT_EQ(budget_command({"show", "contract", "12"}).verb, Verb::show_contract);
+}
+
+TEST(BudgetGrammar, a_task_of_an_array_that_names_its_own_job_means_itself) {
+    const auto own = parse_job_command({"12", "checkpointed"}, "12", "12_4");
+    ASSERT_TRUE(own.ok()) << own.error();
+    EXPECT_EQ(own->job.array_task, 4);
+    EXPECT_EQ(parse_job_command({"13", "checkpointed"}, "12", "12_4")->job.array_task, -1);
+    EXPECT_EQ(parse_job_command({"12", "checkpointed"}, "12", "")->job.array_task, -1);
+    EXPECT_EQ(parse_job_command({"12", "set", "resumable=yes"}, "12", "12_4")->job.array_task, -1);
+}
+
 TEST(BudgetGrammar, mistakes_are_named_with_what_is_right) {
     const struct {
         std::vector<std::string> words;
@@ -201,6 +226,17 @@ TEST(BudgetGrammar, mistakes_are_named_with_what_is_right) {
     } cases[] = {
         {{}, "a verb is expected"},
         {{"destroy"}, "unknown verb 'destroy'; known are add, modify, delete, move, show"},
+        {{"job"}, "job JOBID set min-runtime=2h would be right"},
+        {{"job", "x"}, "job 'x'"},
+        {{"job", "12"}, "job 12: what is to be done?"},
+        {{"job", "12", "drop"}, "'set' or 'checkpointed' is expected after 'job 12', not 'drop'"},
+        {{"job", "12", "set"}, "no change is said"},
+        {{"job", "12", "set", "2h"}, "'2h' is not KEY=VALUE"},
+        {{"job", "12", "set", "budget=a"}, "unknown key 'budget'; known are min-runtime"},
+        {{"job", "12", "set", "re=a"}, "'re' may mean several; known are min-runtime, resumable"},
+        {{"job", "12", "set", "min=1", "min=2"}, "min-runtime is given twice"},
+        {{"job", "12", "set", "min=soon"}, "min-runtime: 'soon' is not a time"},
+        {{"job", "12", "checkpointed", "now"}, "'now' is too much"},
         {{"add"}, "'budget' and a name are expected"},
         {{"add", "projA", "shares=1"}, "'budget' is expected after 'add', not 'projA'"},
         {{"add", "budget"}, "add budget NAME would be right"},

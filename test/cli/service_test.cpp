@@ -213,6 +213,41 @@ class TableSource : public ServiceSource {
     Result<std::vector<EditRecord>> edits(std::size_t) override {
         return std::vector<EditRecord>{{kNow, "root", {"projA", "shares", "1", "3"}, "first plan"}};
     }
+    // One job, 12, of the asking user.
+    Result<ContractOutcome> change_contract(const Actor& actor,
+                                            ContractQuestion question) override {
+        if (question.job.id != 12) {
+            return Error{"job " + to_text(question.job) + " is not known"};
+        }
+        ContractOutcome outcome;
+        outcome.job = to_text(question.job);
+        outcome.applied = !question.only_try;
+        if (question.checkpointed) {
+            outcome.notes = {"said by " + actor.user};
+            return outcome;
+        }
+        const auto after = edited_terms(terms_, question.edit, {}, Settings{});
+        if (!after.ok()) {
+            return Error{"job 12: " + after.error()};
+        }
+        outcome.changes = contract_changes(terms_, *after);
+        if (!question.only_try) {
+            terms_ = *after;
+        }
+        return outcome;
+    }
+    Result<std::vector<ContractEditRow>> contract_edits(std::size_t) override {
+        return std::vector<ContractEditRow>{
+            {1,
+             kNow,
+             "root",
+             12,
+             "12",
+             "nobody",
+             "asked by mail",
+             {{"min-runtime", "01:00:00", "02:00:00"}}},
+            {2, kNow, "zoe", 13, "13", "zoe", "", {{"resumable", "no", "yes"}}}};
+    }
     Result<std::vector<PreemptionRecord>> preemptions(std::int64_t, std::int64_t,
                                                       std::size_t) override {
         return view_->recent_preemptions;
@@ -259,6 +294,7 @@ class TableSource : public ServiceSource {
     std::shared_ptr<EngineView> view_ = example_view();
     std::shared_ptr<const BudgetTree> tree_ = view_->tree;
     std::string private_;
+    ContractTerms terms_;
     bool block_edits_ = false;
     int blocked_ = 0;
 };
@@ -379,6 +415,30 @@ class ServiceTest : public testing::Test {
 PrivateMunge* ServiceTest::munge_ = nullptr;
 
 const std::string kNonce = "00112233445566778899aabbccddeeff";
+
+TEST_F(ServiceTest, contracts_are_changed_tried_and_listed) {
+    const Json words = Json::object().set("min_runtime", "2h");
+    const Json wrong = Json::object().set("min_runtime", "9h");
+    const auto tried =
+        ask("contract", Json::object().set("job_id", 12).set("set", words).set("try", true));
+    ASSERT_TRUE(tried.ok()) << tried.error();
+    EXPECT_FALSE(tried->at("applied").as_boolean());
+    EXPECT_EQ(tried->at("changes").at(std::size_t{0}).at("after").as_text(), "02:00:00");
+    const auto done = ask("contract", Json::object().set("job_id", 12).set("set", words));
+    ASSERT_TRUE(done.ok()) << done.error();
+    EXPECT_TRUE(done->at("applied").as_boolean());
+    const auto refused = ask("contract", Json::object().set("job_id", 12).set("set", wrong));
+    ASSERT_FALSE(refused.ok());
+    EXPECT_NE(refused.error().find("job 12: min-runtime='9h'"), std::string::npos);
+    EXPECT_FALSE(ask("contract", Json::object().set("job_id", 12)).ok());
+    EXPECT_FALSE(ask("contract", Json::object().set("job_id", 12).set("set", Json::object())).ok());
+    EXPECT_FALSE(ask("contract",
+                     Json::object().set("job_id", 12).set("set", Json::object().set("budget", "a")))
+                     .ok());
+    EXPECT_TRUE(ask("checkpointed", Json::object().set("job_id", 12)).ok());
+    EXPECT_FALSE(ask("checkpointed", Json::object().set("job_id", 12).set("set", words)).ok());
+    EXPECT_EQ(ask("contract_edits", Json::object())->at("contract_edits").size(), 2u);
+}
 
 TEST_F(ServiceTest, every_method_answers_with_a_version) {
     for (const char* method :

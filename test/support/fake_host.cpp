@@ -530,6 +530,39 @@ bool FakeCluster::take_back(const Eviction& eviction) {
     return true;
 }
 
+Status FakeCluster::write_contracts(const std::vector<ContractWrite>& writes) {
+    const std::lock_guard lock(mutex_);
+    for (const ContractWrite& write : writes) {
+        const auto it = jobs_.find(write.id);
+        if (it == jobs_.end() || it->second.job.submit_at != write.submit_at ||
+            (write.runs ? !holds(it->second) : it->second.job.state != HostJobState::pending)) {
+            return Error{"job " + std::to_string(write.id) + " has changed meanwhile; ask again"};
+        }
+    }
+    for (const ContractWrite& write : writes) {
+        Record* record = &jobs_.at(write.id);
+        if (write.task != kNoTask && record->tasks.size() > 1) {
+            const auto task = std::find(record->tasks.begin(), record->tasks.end(), write.task);
+            std::rotate(record->tasks.begin(), task, task + 1);
+            Record& alone = split(*record);
+            std::sort(record->tasks.begin(), record->tasks.end());
+            record = &alone;
+        }
+        record->job.contract_entries = write.entries;
+        record->job.requeue = record->job.requeue || write.requeue;
+        if (write.takes_warning_back) {
+            record->warned_at = 0;
+        }
+    }
+    return {};
+}
+
+bool FakeCluster::is_warned(JobId id) const {
+    const std::lock_guard lock(mutex_);
+    const auto it = jobs_.find(id);
+    return it != jobs_.end() && it->second.warned_at != 0;
+}
+
 bool FakeCluster::release_requeued(JobId id) {
     const std::lock_guard lock(mutex_);
     const auto it = jobs_.find(id);

@@ -28,6 +28,7 @@ struct Wish {
     std::int64_t min_runtime_seconds = 0;
     bool resumable = true;
     bool interactive = false;
+    bool wants_mail = false;
     TeamPriority team_priority = TeamPriority::normal;
     std::int64_t runtime_seconds = kNever;  // of each run
     std::int64_t time_limit_seconds = 86400;
@@ -56,6 +57,7 @@ class FakeCluster {
     JobId submit(const Wish& wish);
     void cancel(JobId id);
     void requeue(JobId id);  // by hand
+    bool is_warned(JobId id) const;
     void hold(JobId id, bool held);
     void suspend(JobId id);
     void resume(JobId id);
@@ -84,6 +86,7 @@ class FakeCluster {
     void last_call(const Eviction& eviction);
     EvictionState follow(const Eviction& eviction, std::int64_t grace_ends_at);
     bool take_back(const Eviction& eviction);
+    Status write_contracts(const std::vector<ContractWrite>& writes);
     bool release_requeued(JobId id);
     void tell(JobId id, std::string_view text);
     void log(std::string_view text);
@@ -155,6 +158,9 @@ class FakeHost : public Host {
         return cluster_->follow(eviction, grace_ends_at);
     }
     bool take_back(const Eviction& eviction) override { return cluster_->take_back(eviction); }
+    Status write_contracts(const std::vector<ContractWrite>& writes) override {
+        return cluster_->write_contracts(writes);
+    }
     bool release_requeued(JobId job) override { return cluster_->release_requeued(job); }
     void tell(JobId job, std::string_view text) override { cluster_->tell(job, text); }
     void wake() override {}  // the test schedules

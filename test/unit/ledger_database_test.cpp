@@ -137,7 +137,7 @@ LedgerBatch whole_batch() {
     batch.edits = {edit};
     batch.begun = {segment_row(1, 2000), segment_row(2, 2500, "")};
     batch.ended = {closed_row(segment_row(3, 2000, "projB"), 3000, 600)};
-    batch.jobs = {{1, 1900, 3, kNever, 0}, {3, 1900, 1, 3600, 77}};
+    batch.jobs = {{1, 1900, 3, kNever, 0, 2600, 900}, {3, 1900, 1, 3600, 77, 0, kNever}};
     batch.preemptions = {preemption_row(3, 77, 2900)};
     batch.plans = {{{77,
                      "projB",
@@ -367,7 +367,7 @@ TEST_F(LedgerDatabaseTest, plans_are_replaced_as_a_whole_or_left_alone) {
     none.jobs_gone = {1};
     apply(ledger, none);
     EXPECT_TRUE(load(ledger).plans.empty());
-    EXPECT_EQ(load(ledger).jobs, (std::vector<JobRow>{{3, 1900, 1, 3600, 77}}));
+    EXPECT_EQ(load(ledger).jobs, (std::vector<JobRow>{{3, 1900, 1, 3600, 77, 0, kNever}}));
 }
 
 TEST_F(LedgerDatabaseTest, a_batch_with_a_mistake_is_not_written_at_all) {
@@ -578,6 +578,30 @@ TEST_F(LedgerDatabaseTest, nothing_is_left_beside_the_file_while_nobody_writes) 
     }
 }
 
+TEST_F(LedgerDatabaseTest, changes_of_contracts_are_kept_once_each_the_newest_first) {
+    LedgerBatch batch;
+    batch.contract_edits = {
+        {5000, 5, "ann", 12, "12_3", "ann", "", {{"min-runtime", "01:00:00", "02:00:00"}}},
+        {6000,
+         6,
+         "root",
+         12,
+         "12",
+         "ann",
+         "asked by mail",
+         {{"resumable", "no", "yes"}, {"free-first", "no", "yes"}}}};
+    {
+        LedgerDatabase ledger = open_ledger();
+        apply(ledger, batch);
+        apply(ledger, batch);
+    }
+    LedgerDatabase ledger = open_ledger();
+    const auto all = ledger.contract_edits(100);
+    ASSERT_TRUE(all.ok()) << all.error();
+    EXPECT_EQ(*all,
+              (std::vector<ContractEditRow>{batch.contract_edits[1], batch.contract_edits[0]}));
+}
+
 TEST_F(LedgerDatabaseTest, a_transaction_that_died_half_way_is_rolled_back_at_the_next_open) {
     std::filesystem::path copy = folder_ + "/copy.db";
     {
@@ -588,13 +612,14 @@ TEST_F(LedgerDatabaseTest, a_transaction_that_died_half_way_is_rolled_back_at_th
         // The state on disk while another process is inside a large transaction.
         sqlite3* raw = nullptr;
         ASSERT_EQ(sqlite3_open(path_.c_str(), &raw), SQLITE_OK);
-        ASSERT_EQ(sqlite3_exec(raw,
-                               "PRAGMA cache_size=5; PRAGMA cache_spill=1; BEGIN; "
-                               "DELETE FROM segment; "
-                               "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n "
-                               "WHERE i < 5000) INSERT INTO job SELECT i + 10, 0, 0, 0, 0 FROM n;",
-                               nullptr, nullptr, nullptr),
-                  SQLITE_OK);
+        ASSERT_EQ(
+            sqlite3_exec(raw,
+                         "PRAGMA cache_size=5; PRAGMA cache_spill=1; BEGIN; "
+                         "DELETE FROM segment; "
+                         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n "
+                         "WHERE i < 5000) INSERT INTO job SELECT i + 10, 0, 0, 0, 0, 0, 0 FROM n;",
+                         nullptr, nullptr, nullptr),
+            SQLITE_OK);
         std::filesystem::copy_file(path_, copy);
         std::filesystem::copy_file(path_ + "-journal", copy.string() + "-journal");
         EXPECT_GT(std::filesystem::file_size(copy.string() + "-journal"), 0U);

@@ -326,17 +326,21 @@ Result<ContractRequest> read_request(const std::vector<std::string>& spank_entri
     return request;
 }
 
-Status check_option(std::string_view option_name, std::string_view value) {
+Status read_word(std::string_view option_name, std::string_view value, std::string said_by,
+                 ContractRequest& request) {
     for (const Option& option : kOptions) {
         if (option.name == option_name) {
-            ContractRequest request;
-            const Status status =
-                take_word(option, value, "--" + std::string(option_name), request);
-            return status.ok() ? check_request(request, {}) : status;
+            return take_word(option, value, std::move(said_by), request);
         }
     }
     return Error{"unknown contract option " + quoted(option_name) + ": known are " +
                  known_names("--")};
+}
+
+Status check_option(std::string_view option_name, std::string_view value) {
+    ContractRequest request;
+    const Status status = read_word(option_name, value, "--" + std::string(option_name), request);
+    return status.ok() ? check_request(request, {}) : status;
 }
 
 Status check_request(const ContractRequest& request, const ContractCircumstances& circumstances) {

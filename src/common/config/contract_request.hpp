@@ -67,6 +67,11 @@ Result<ContractRequest> read_request(const std::vector<std::string>& spank_entri
                                      std::string_view script,
                                      const std::vector<std::string>& environment);
 
+// Takes one option's word into the request; flags are read ("yes", "1", "(null)", …). The Error
+// names `said_by`.
+Status read_word(std::string_view option, std::string_view value, std::string said_by,
+                 ContractRequest& request);
+
 // One option alone ("min-runtime", …): format, names. What can be said on the submit host.
 Status check_option(std::string_view option, std::string_view value);
 

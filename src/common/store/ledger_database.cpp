@@ -109,6 +109,16 @@ CREATE TABLE part (id INTEGER PRIMARY KEY, whole INTEGER NOT NULL, number INTEGE
 CREATE INDEX part_by_whole ON part (whole, is_component, number);
 )sql";
 
+constexpr const char* kStep4 = R"sql(
+ALTER TABLE job ADD COLUMN checkpointed_at INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE job ADD COLUMN noticed_seconds INTEGER NOT NULL DEFAULT 9223372036854775807;
+CREATE TABLE contract_edit (
+    number INTEGER NOT NULL, place INTEGER NOT NULL, at INTEGER NOT NULL, user TEXT NOT NULL,
+    job INTEGER NOT NULL, job_name TEXT NOT NULL, owner TEXT NOT NULL, reason TEXT NOT NULL,
+    field TEXT NOT NULL, before TEXT NOT NULL, after TEXT NOT NULL,
+    PRIMARY KEY (number, place)) WITHOUT ROWID;
+)sql";
+
 std::int64_t query_integer(sqlite3* connection, const char* sql) {
     Statement statement(connection, sql);
     return statement.step() ? statement.integer(0) : 0;
@@ -349,7 +359,7 @@ std::int64_t limit_of(std::size_t most) {
 }  // namespace
 
 const char* ledger_schema_step(int version) {
-    constexpr const char* kSteps[] = {kStep1, kStep2, kStep3};
+    constexpr const char* kSteps[] = {kStep1, kStep2, kStep3, kStep4};
     return version >= 1 && version <= kLedgerSchemaVersion ? kSteps[version - 1] : "";
 }
 
@@ -366,7 +376,8 @@ bool TreeEditRow::operator==(const TreeEditRow& other) const {
 
 bool LedgerBatch::empty() const {
     return edits.empty() && begun.empty() && ended.empty() && jobs.empty() && jobs_gone.empty() &&
-           preemptions.empty() && !plans && capacity.empty() && parts.empty();
+           preemptions.empty() && !plans && capacity.empty() && parts.empty() &&
+           contract_edits.empty();
 }
 
 void LedgerBatch::append(LedgerBatch later) {
@@ -387,6 +398,7 @@ void LedgerBatch::append(LedgerBatch later) {
     move_in(preemptions, later.preemptions);
     move_in(capacity, later.capacity);
     move_in(parts, later.parts);
+    move_in(contract_edits, later.contract_edits);
     if (later.plans) {
         plans = std::move(later.plans);
     }
@@ -553,18 +565,35 @@ struct LedgerDatabase::State {
 
     void write_jobs(const LedgerBatch& batch) {
         Statement put(db(),
-                      "INSERT INTO job VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
+                      "INSERT INTO job (id, first_submit_at, runs, protection_cap_seconds, "
+                      "waits_for, checkpointed_at, noticed_seconds) VALUES (?, ?, ?, ?, ?, ?, ?) "
+                      "ON CONFLICT (id) DO UPDATE SET "
                       "first_submit_at = excluded.first_submit_at, runs = excluded.runs, "
                       "protection_cap_seconds = excluded.protection_cap_seconds, "
-                      "waits_for = excluded.waits_for");
+                      "waits_for = excluded.waits_for, "
+                      "checkpointed_at = excluded.checkpointed_at, "
+                      "noticed_seconds = excluded.noticed_seconds");
         for (const JobRow& job : batch.jobs) {
             put.with(job.id, job.first_submit_at, job.runs, job.protection_cap_seconds,
-                     job.waits_for)
+                     job.waits_for, job.checkpointed_at, job.noticed_seconds)
                 .run();
         }
         Statement drop(db(), "DELETE FROM job WHERE id = ?");
         for (const JobId id : batch.jobs_gone) {
             drop.with(id).run();
+        }
+    }
+
+    void write_contract_edits(const std::vector<ContractEditRow>& rows) {
+        Statement put(
+            db(), "INSERT OR IGNORE INTO contract_edit VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+        for (const ContractEditRow& row : rows) {
+            std::int64_t place = 0;
+            for (const ContractChange& change : row.changes) {
+                put.with(row.number, place++, row.at, row.user, row.job, row.job_name, row.owner,
+                         row.reason, change.field, change.before, change.after)
+                    .run();
+            }
         }
     }
 
@@ -780,12 +809,14 @@ struct LedgerDatabase::State {
 
     void load_rest(LedgerContents& out, std::int64_t preemptions_since) {
         Statement jobs(db(),
-                       "SELECT id, first_submit_at, runs, protection_cap_seconds, waits_for "
+                       "SELECT id, first_submit_at, runs, protection_cap_seconds, waits_for, "
+                       "checkpointed_at, noticed_seconds "
                        "FROM job ORDER BY id");
         while (jobs.step()) {
             out.jobs.push_back({static_cast<JobId>(jobs.integer(0)), jobs.integer(1),
                                 static_cast<std::uint32_t>(jobs.integer(2)), jobs.integer(3),
-                                static_cast<JobId>(jobs.integer(4))});
+                                static_cast<JobId>(jobs.integer(4)), jobs.integer(5),
+                                jobs.integer(6)});
         }
         Statement preemptions(db(),
                               (std::string("SELECT ") + kPreemptionColumns +
@@ -896,6 +927,7 @@ Status LedgerDatabase::apply(const LedgerBatch& batch) {
         s.write_jobs(batch);
         s.write_preemptions(batch.preemptions);
         s.write_parts(batch.parts);
+        s.write_contract_edits(batch.contract_edits);
         if (batch.plans) {
             s.write_plans(*batch.plans);
         }
@@ -948,6 +980,34 @@ Result<std::vector<TreeEditRow>> LedgerDatabase::edits(std::int64_t from, std::i
             row.user = select.text(2);
             row.reason = select.text(3);
             row.changes = s.changes_of(row.number);
+        }
+    });
+    if (!status.ok()) {
+        return status.failure();
+    }
+    return out;
+}
+
+Result<std::vector<ContractEditRow>> LedgerDatabase::contract_edits(std::size_t most) {
+    State& s = *state_;
+    std::vector<ContractEditRow> out;
+    const Status status = s.transact("read", [&] {
+        Statement select(s.db(),
+                         "SELECT number, at, user, job, job_name, owner, reason, field, before, "
+                         "after FROM contract_edit ORDER BY number DESC, place LIMIT ?");
+        select.with(limit_of(most));
+        while (select.step()) {
+            if (out.empty() || out.back().number != select.integer(0)) {
+                ContractEditRow& row = out.emplace_back();
+                row.number = select.integer(0);
+                row.at = select.integer(1);
+                row.user = select.text(2);
+                row.job = static_cast<JobId>(select.integer(3));
+                row.job_name = select.text(4);
+                row.owner = select.text(5);
+                row.reason = select.text(6);
+            }
+            out.back().changes.push_back({select.text(7), select.text(8), select.text(9)});
         }
     });
     if (!status.ok()) {

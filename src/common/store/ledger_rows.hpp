@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "common/config/contract_edit.hpp"
 #include "common/model/budget_edit.hpp"
 #include "common/model/budget_tree.hpp"
 #include "common/model/cluster.hpp"
@@ -54,6 +55,10 @@ struct JobRow {
     std::uint32_t runs = 0;                        // that began
     std::int64_t protection_cap_seconds = kNever;  // of its next run
     JobId waits_for = 0;  // the claimant it was evicted for, until that one has started
+    std::int64_t checkpointed_at = 0;  // of its run: its owner said so; 0: never
+    // Of its run's notices before its contract's end: the one that came last, by how many seconds
+    // it comes before the end; kNever: none yet.
+    std::int64_t noticed_seconds = kNever;
 
     bool operator==(const JobRow&) const = default;
 };
@@ -86,6 +91,20 @@ struct TreeEditRow {
     BudgetTree tree;  // not filled in by LedgerDatabase::edits()
 
     bool operator==(const TreeEditRow& other) const;
+};
+
+// A change of a contract that was signed already, as somebody asked for it. Numbers rise by time.
+struct ContractEditRow {
+    std::int64_t number = 0;
+    std::int64_t at = 0;
+    std::string user;
+    JobId job = 0;
+    std::string job_name;  // as it was named: "12", "12_4"
+    std::string owner;
+    std::string reason;
+    std::vector<ContractChange> changes;
+
+    bool operator==(const ContractEditRow&) const = default;
 };
 
 struct PlanNodeRow {
@@ -133,6 +152,7 @@ struct LedgerBatch {
     std::optional<std::vector<PlanRow>> plans;  // all that stand now; nullopt: as before
     std::vector<CapacityRow> capacity;
     std::vector<PartRow> parts;  // key: id
+    std::vector<ContractEditRow> contract_edits;  // one whose number is known is passed over
 
     bool empty() const;
     // Adds what `later` holds, as if both had been written one after the other.

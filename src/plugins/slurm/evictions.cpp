@@ -241,6 +241,31 @@ EvictionState SlurmHost::follow(const Eviction& eviction, std::int64_t grace_end
     return IS_JOB_COMPLETING(pointer) ? EvictionState::leaving : EvictionState::gone;
 }
 
+// Under the job write lock, of a leader that holds its nodes. False: it was not warned.
+bool SlurmHost::take_back_locked(job_record& job) {
+    let_end(job);
+    const auto known = warned_.find(job.job_id);
+    const bool remembered =
+        known != warned_.end() && known->second.submit_at == job.details->submit_time;
+    bool was_warned = false;
+    for_each_component(job, [&](job_record_t& component) {
+        if (component.preempt_time == 0) {
+            return;
+        }
+        was_warned = true;
+        component.preempt_time = 0;
+        component.end_time = remembered && &component == &job
+                                 ? static_cast<std::time_t>(known->second.end_at)
+                                 : unclamped_end(component);
+        component.warn_flags &= static_cast<std::uint16_t>(~WARN_SENT);
+    });
+    if (known != warned_.end()) {
+        warned_.erase(known);
+    }
+    last_job_update = std::time(nullptr);
+    return was_warned;
+}
+
 bool SlurmHost::take_back(const Eviction& eviction) {
     const ControllerLock lock(kEvict);
     job_record_t* job = leader(eviction.victim);
@@ -252,24 +277,7 @@ bool SlurmHost::take_back(const Eviction& eviction) {
         let_end(*job);
         return false;
     }
-    let_end(*job);
-    const auto known = warned_.find(job->job_id);
-    const bool remembered =
-        known != warned_.end() && known->second.submit_at == job->details->submit_time;
-    for_each_component(*job, [&](job_record_t& component) {
-        if (component.preempt_time == 0) {
-            return;
-        }
-        component.preempt_time = 0;
-        component.end_time = remembered && &component == job
-                                 ? static_cast<std::time_t>(known->second.end_at)
-                                 : unclamped_end(component);
-        component.warn_flags &= static_cast<std::uint16_t>(~WARN_SENT);
-    });
-    if (known != warned_.end()) {
-        warned_.erase(known);
-    }
-    last_job_update = std::time(nullptr);
+    take_back_locked(*job);
     slurm_info("tranche: job %u goes on, the warning for job %u is taken back", job->job_id,
                eviction.claimant);
     return true;

@@ -119,6 +119,11 @@ bool asked_for_requeue(const job_record_t& job) {
     return slurm_conf.job_requeue == 0 || has_word(job.details->submit_line, "--requeue");
 }
 
+bool refuses_requeue(const job_record_t& job) {
+    return job.details != nullptr && job.details->requeue == 0 &&
+           (slurm_conf.job_requeue != 0 || has_word(job.details->submit_line, "--no-requeue"));
+}
+
 // What the job holds: per node in the order of its node bitmap, as Slurm's arrays are.
 void read_holdings(const job_record_t& job, HostJob& out) {
     const job_resources* resources = job.job_resrcs;
@@ -364,6 +369,7 @@ void read_job(const job_record_t& job, NodeSets& sets, std::int64_t now, HostJob
         out.suspended_at = job.suspend_time;
     }
     out.time_limit_seconds = limit_seconds(job);
+    out.time_min_seconds = known(job.time_min) * kSecondsAMinute;
     out.host_reason = text_of(job_reason_string(static_cast<job_state_reason>(job.state_reason)));
     if (details != nullptr) {
         out.submit_at = details->submit_time;
@@ -375,6 +381,7 @@ void read_job(const job_record_t& job, NodeSets& sets, std::int64_t now, HostJob
     out.contract_entries = contract_entries(job);
     // Where a contract is stored it has been thought of; else the line that was typed must tell.
     out.explicit_requeue = out.contract_entries.empty() && asked_for_requeue(job);
+    out.refuses_requeue = refuses_requeue(job);
     const std::uint32_t set = sets.of(job);
     out.shape = requested_shape(job, sets.summary(set));
     out.shape.node_set = set;

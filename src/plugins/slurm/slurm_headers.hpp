@@ -53,6 +53,7 @@ extern "C" {
 #include "src/slurmctld/reservation.h"
 #include "src/slurmctld/slurmctld.h"
 #include "src/slurmctld/srun_comm.h"
+#include "src/slurmctld/state_save.h"
 
 // Exported beside slurm_info() and slurm_verbose(), but only a macro in log.h.
 void slurm_debug(const char* format, ...) __attribute__((format(printf, 1, 2)));

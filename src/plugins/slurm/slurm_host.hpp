@@ -11,6 +11,8 @@
 
 #include "engine/host.hpp"
 
+struct job_record;  // Slurm's
+
 namespace tranche {
 
 class SlurmHost final : public Host {
@@ -27,6 +29,7 @@ class SlurmHost final : public Host {
     void last_call(const Eviction& eviction) override;
     EvictionState follow(const Eviction& eviction, std::int64_t grace_ends_at) override;
     bool take_back(const Eviction& eviction) override;
+    Status write_contracts(const std::vector<ContractWrite>& writes) override;
     bool release_requeued(JobId job) override;
     void tell(JobId job, std::string_view text) override;
     void wake() override;
@@ -38,6 +41,7 @@ class SlurmHost final : public Host {
 
   private:
     bool read_in_slices(HostSnapshot& out);
+    bool take_back_locked(job_record& job);
 
     // A run as it was before its warning. Read and written under the job write lock only.
     struct WarnedRun {
