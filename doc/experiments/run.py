@@ -4,8 +4,8 @@
 
     run.py [PART...] [--sreplay PROGRAM] [--out FOLDER] [--seeds 1,2,3,4,5,6]
 
-PART is article, sweeps, knobs, weeks, traces or quick; all but quick unless said. `quick` writes nothing
-into the documents: it holds one seed against the bars, and fails if one is missed.
+PART is article, sweeps, knobs, weeks, traces or quick; all but quick unless said. `quick` writes
+nothing into the documents: it holds one seed against the bars, and fails if one is missed.
 """
 import argparse
 import os

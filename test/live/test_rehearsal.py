@@ -137,7 +137,8 @@ def test_nobody_is_preempted_and_what_would_have_been_is_recorded(lab):
     lab.wait_for("ten minutes are over", lambda start=lab.now(): lab.now() > start + 600)
     assert lab.state(claimant) == "PENDING"
     assert all(lab.state(job) == "RUNNING" and lab.restarts(job) == 0 for job in free)
-    assert "would have been preempted" in lab.run("srank", "--why", record[0]["victim_job_id"]).stdout
+    why = lab.run("srank", "--why", record[0]["victim_job_id"]).stdout
+    assert "would have been preempted" in why
 
 
 def run_minutes(lab):
