@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Threads: the cycle thread (collect, rank, pass, act), the clock thread (victims in grace), the
+// estimate thread (when jobs will start), the outlook thread (what squeue shows), the
 // ledger writer, the service's own. Mutexes are leaves and are held for copies only.
 #include "engine/engine.hpp"
 
@@ -26,6 +27,8 @@ constexpr milliseconds kLedgerLook{50};     // so long a stop waits meanwhile
 constexpr milliseconds kShortestCycle{20};  // between two cycles
 constexpr milliseconds kGraceStep{5};       // while a victim may leave by itself
 constexpr milliseconds kQuietStep{1000};
+constexpr milliseconds kOutlookStep{20};    // between a pass and our words
+constexpr milliseconds kEstimateLook{250};  // for a newer view
 
 std::int64_t milliseconds_now() {
     return std::chrono::duration_cast<milliseconds>(
@@ -48,6 +51,10 @@ class EngineParts {
         try {
             clock_thread_ = std::thread(
                 [this] { guard("clock thread", clock_alarm_, [this] { run_clock(); }); });
+            estimate_thread_ = std::thread(
+                [this] { guard("estimate thread", estimate_alarm_, [this] { run_estimates(); }); });
+            outlook_thread_ = std::thread(
+                [this] { guard("outlook thread", outlook_alarm_, [this] { run_outlook(); }); });
         } catch (...) {
             shut_down();
             throw;
@@ -60,9 +67,13 @@ class EngineParts {
         stopping_ = true;
         cycle_alarm_.ring();
         clock_alarm_.ring();
+        estimate_alarm_.ring();
+        outlook_alarm_.ring();
         cycle_thread_.join();
-        if (clock_thread_.joinable()) {
-            clock_thread_.join();
+        for (std::thread* thread : {&clock_thread_, &estimate_thread_, &outlook_thread_}) {
+            if (thread->joinable()) {
+                thread->join();
+            }
         }
         cycle_.contracts().refuse_all("the controller is stopping; nothing was changed");
         service_.stop();
@@ -108,6 +119,8 @@ class EngineParts {
 
     void run_cycles();
     void run_clock();
+    void run_estimates();
+    void run_outlook();
     void start_service();
 
     const EngineOptions options_;
@@ -115,10 +128,10 @@ class EngineParts {
     Service service_;
     bool opened_ = false, service_started_ = false;  // the cycle thread's own
 
-    Alarm cycle_alarm_, clock_alarm_;
+    Alarm cycle_alarm_, clock_alarm_, estimate_alarm_, outlook_alarm_;
     std::atomic<bool> stopping_{false};
     std::atomic<bool> kicked_{false};
-    std::thread cycle_thread_, clock_thread_;
+    std::thread cycle_thread_, clock_thread_, estimate_thread_, outlook_thread_;
 };
 
 void EngineParts::start_service() {
@@ -172,6 +185,21 @@ void EngineParts::run_clock() {
         } else {
             clock_alarm_.wait(kQuietStep);  // a new plan rings
         }
+    }
+}
+
+void EngineParts::run_estimates() {
+    while (!stopping_) {
+        cycle_.outlook().estimate();
+        estimate_alarm_.wait_real(kEstimateLook);
+    }
+}
+
+// Looks at two counters and takes a lock only when one of them has moved.
+void EngineParts::run_outlook() {
+    while (!stopping_) {
+        cycle_.outlook().look();
+        outlook_alarm_.wait_real(kOutlookStep);
     }
 }
 

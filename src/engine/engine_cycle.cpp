@@ -9,7 +9,9 @@
 #include "common/policy/classes.hpp"
 #include "common/store/ledger_replay.hpp"
 #include "engine/kept_settings.hpp"
+#include "engine/local_calendar.hpp"
 #include "engine/partitions.hpp"
+#include "engine/real_clock.hpp"
 
 namespace tranche {
 namespace {
@@ -21,6 +23,7 @@ constexpr milliseconds kEditPatience{5000};
 constexpr char kLedgerNotOpen[] =
     "the ledger is not open yet, so edits cannot be kept; try again in a moment (srank --health "
     "says more)";
+constexpr std::int64_t kNotesLook = 1000;           // milliseconds, while a new run is to be told
 constexpr std::int64_t kRegistrationSeconds = 600;  // in which nodes register at a first start
 constexpr std::int64_t kRebuildPause = 30;          // after the ledger did not answer
 constexpr std::uint32_t kMostSplits = 500;          // tasks in one cycle: 5 ms of the job lock
@@ -104,7 +107,10 @@ EngineCycle::EngineCycle(std::unique_ptr<Host> host, EngineOptions options,
       options_(std::move(options)),
       kick_(std::move(kick)),
       clock_(std::move(clock)),
-      plans_(*host_, tracker_, kick_, clock_) {}
+      notes_(*host_, local_calendar, real_milliseconds),
+      plans_(*host_, tracker_, kick_, clock_),
+      outlook_(
+          *host_, [this] { return view(); }, local_calendar, real_milliseconds) {}
 
 void EngineCycle::open() {
     load_settings(true);
@@ -412,8 +418,9 @@ void EngineCycle::step() {
     next->standings = ledger_->standings(snapshot.now);
     add_commitments(next->standings, next->view, *settings_);
     next->ranking = rank_queue(next->view, next->standings, *settings_);
-    next->pass = run_pass(next->view, next->ranking, next->standings, *settings_,
-                          {.one_plan_per_node = true, .large_jobs = false, .drains = false});
+    next->pass_rules = {.one_plan_per_node = true, .large_jobs = false, .drains = false};
+    next->pass = run_pass(next->view, next->ranking, next->standings, *settings_, next->pass_rules);
+    next->starts = outlook_.starts();
     const std::int64_t ranked = microseconds_since(begun) - collected;
 
     bool wake = plans_.needs_wake(snapshot.now);
@@ -500,6 +507,7 @@ void EngineCycle::step() {
     }
     next->health = health_;
     plans_.report(*next);
+    notes_wait_ = notes_.step(*next);
     publish(std::move(next));
     if (wake) {
         host_->wake();
@@ -508,6 +516,9 @@ void EngineCycle::step() {
 
 milliseconds EngineCycle::due_in() const {
     std::int64_t due = std::min(settings_->rank_interval_seconds * 1000, plans_.due_in());
+    if (notes_wait_) {
+        due = std::min(due, kNotesLook);
+    }
     if (const auto now_view = view(); now_view && now_view->pass.wake_at != kNever) {
         due = std::min(due, std::max<std::int64_t>(now_view->pass.wake_at * 1000 - clock_(), 0));
     }

@@ -24,7 +24,9 @@
 #include "engine/engine.hpp"
 #include "engine/job_tracker.hpp"
 #include "engine/ledger_writer.hpp"
+#include "engine/outlook_keeper.hpp"
 #include "engine/plan_keeper.hpp"
+#include "engine/restart_notes.hpp"
 
 namespace tranche {
 
@@ -72,6 +74,7 @@ class EngineCycle {
                                std::size_t most);
     void fault(const char* where, const char* what) noexcept;
     Host* host() { return host_.get(); }
+    OutlookKeeper& outlook() { return outlook_; }
 
   private:
     Status check_deleted_run_nothing(const BudgetTree& before, const BudgetTree& after);
@@ -109,7 +112,11 @@ class EngineCycle {
     std::int64_t rebuild_not_before_ = 0;
     std::vector<CapacityRow> capacity_;
     EngineHealth health_;
+    RestartNotes notes_;
+    bool notes_wait_ = false;
     PlanKeeper plans_;  // its part of the clock thread as well
+
+    OutlookKeeper outlook_;  // of two threads of its own
 
     // Shared, each behind its own leaf.
     ContractEditor contracts_;

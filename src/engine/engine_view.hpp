@@ -70,6 +70,9 @@ struct EngineHealth {
     std::vector<std::string> complaints;                  // about slurm.conf and tranche.conf
 };
 
+// When waiting jobs are expected to start; those without a date are left out.
+using StartTimes = std::unordered_map<JobId, std::int64_t>;
+
 struct EngineView {
     std::int64_t at = 0;
     std::string cluster;
@@ -79,12 +82,14 @@ struct EngineView {
     Standings standings;                      // commitments included
     std::vector<RankedEntry> ranking;         // of view.pending, best first
     PassResult pass;                          // what the last pass decided, with reasons
+    PassRules pass_rules;                     // by which it did
     std::int64_t available_weight_milli = 0;  // of the usable nodes
     // Funded GPU time of the window by side, plain, in milli-weighted GPU seconds.
     std::vector<std::int64_t> funded_milli_seconds;
     std::vector<JobCard> cards;  // pending and running
     std::unordered_map<JobId, std::size_t> card_by_id;
     std::vector<PreemptionRecord> recent_preemptions;  // newest last
+    std::shared_ptr<const StartTimes> starts;          // an earlier view's; null: none yet
     EngineHealth health;
 
     const JobCard* card(JobId id) const {

@@ -110,6 +110,15 @@ struct PriorityChange {
     std::uint32_t priority = 0;
 };
 
+// What squeue and scontrol show of a pending job.
+struct Outlook {
+    JobId id = 0;
+    std::string reason;         // empty: Slurm's own
+    std::int64_t start_at = 0;  // 0: Slurm's own
+
+    bool operator==(const Outlook&) const = default;
+};
+
 struct Eviction {
     JobId victim = 0;
     JobId claimant = 0;
@@ -117,6 +126,7 @@ struct Eviction {
     bool requeue = false;  // resumable: comes back by itself
     bool quiet = false;    // no signal at the warning (interactive sessions)
     std::string message;   // one line for the victim's output or terminal
+    std::string comment;   // kept with the job when it goes
 };
 
 // New contract terms of one job record.
@@ -175,6 +185,14 @@ class Host {
     // Makes a requeued job eligible now instead of after Slurm's delay, without the marks of a
     // preemption. False while its former run is still completing.
     virtual bool release_requeued(JobId job) = 0;
+
+    // How many scheduling passes there were so far, of any scheduler: each wipes out what
+    // set_outlook() wrote. No lock, no cost.
+    virtual std::uint64_t passes() const = 0;
+    // Has these jobs' reasons and expected starts shown, where they differ from what is shown and
+    // Slurm's own reason does not say more. Jobs that were in the last call and are not in this one
+    // show Slurm's own again.
+    virtual void set_outlook(const std::vector<Outlook>& jobs) = 0;
 
     // One line in a job's error output or on its terminal.
     virtual void tell(JobId job, std::string_view text) = 0;

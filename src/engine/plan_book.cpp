@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "common/config/time_format.hpp"
+#include "common/report/explanation_text.hpp"
 
 namespace tranche {
 namespace {
@@ -11,11 +12,6 @@ namespace {
 // Faded and milli-weighted, times the window's length, to thousandths of a GPU hour.
 std::int64_t milli_hours(UInt128 charge, const Window& window) {
     return static_cast<std::int64_t>(charge / static_cast<UInt128>(window.length_seconds) / 3600);
-}
-
-std::string side_name(const Standings& standings, SideId side) {
-    const std::string& name = standings.budgets[side / 2].name;
-    return side % 2 == 1 ? name + " (own)" : name;
 }
 
 }  // namespace
@@ -227,6 +223,14 @@ PreemptionRecord record_of(const VictimDecision& victim, const Plan& plan, const
     record.planned_at = plan.made_at;
     record.nodes = nodes;
     return record;
+}
+
+std::string eviction_comment(const PreemptionRecord& record) {
+    const std::string why = preemption_reason_text(record);
+    return "preempted for job " +
+           (record.claimant_label.empty() ? std::to_string(record.claimant)
+                                          : record.claimant_label) +
+           " of " + record.claimant_user + (why.empty() ? "" : ": " + why);
 }
 
 std::string eviction_message(const PreemptionRecord& record, const Run& run,

@@ -90,6 +90,9 @@ PreemptionRecord record_of(const VictimDecision& victim, const Plan& plan, const
                            const Standings& standings, std::int64_t available_milli,
                            const std::string& nodes);
 
+// What stays with a victim's record when it goes.
+std::string eviction_comment(const PreemptionRecord& record);
+
 // One line for the victim's output: who takes its place and why, and what happens to it.
 std::string eviction_message(const PreemptionRecord& record, const Run& run,
                              std::int64_t grace_seconds);

@@ -70,6 +70,7 @@ void PlanKeeper::restore(const LedgerContents& contents, const Settings& setting
                 }
             } else {
                 Eviction& eviction = live_victim.eviction;
+                eviction.comment = eviction_comment(live_victim.record);
                 eviction.requeue = segment->resumable && !segment->interactive;
                 eviction.grace_seconds =
                     segment->kind != RunKind::allocated ? settings.grace_time_free_seconds
@@ -215,6 +216,7 @@ bool PlanKeeper::make(const PlanDecision& decision, const EngineView& next, Ledg
         eviction.grace_seconds = grace_seconds(run, *next.settings);
         eviction.requeue = run.resumable && !run.interactive;
         eviction.quiet = run.interactive && eviction.grace_seconds > kLastCallSeconds;
+        eviction.comment = eviction_comment(live_victim.record);
         eviction.message =
             "tranche: " + eviction_message(live_victim.record, run, eviction.grace_seconds);
         live.victims.push_back(std::move(live_victim));

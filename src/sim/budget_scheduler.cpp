@@ -7,6 +7,7 @@
 
 #include "common/policy/classes.hpp"
 #include "common/policy/explain.hpp"
+#include "common/policy/outlook.hpp"
 #include "common/policy/ranking.hpp"
 #include "common/report/explanation_text.hpp"
 #include "sim/calendar.hpp"
@@ -763,6 +764,23 @@ std::vector<JobIndex> BudgetScheduler::ranked(std::int64_t now) {
         }
     }
     return jobs;
+}
+
+std::vector<std::pair<JobIndex, std::int64_t>> BudgetScheduler::expected(std::int64_t now) {
+    std::vector<JobIndex> of_pending;
+    const ClusterView view = snapshot(&of_pending);
+    Standings standings = ledger_->standings(now);
+    add_commitments(standings, view, settings_);
+    const auto ranking = rank_queue(view, standings, settings_);
+    const OutlookOptions options;
+    const auto starts = expected_starts(view, ranking, standings, settings_, {}, options);
+    std::vector<std::pair<JobIndex, std::int64_t>> out;
+    for (const RankedEntry& entry : ranking) {
+        if (out.size() < options.most_jobs && view.pending[entry.job].turn_run < 0) {
+            out.emplace_back(of_pending[entry.job], starts[entry.job]);
+        }
+    }
+    return out;
 }
 
 std::string BudgetScheduler::explain(JobIndex j, std::int64_t now) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "common/config/settings.hpp"
@@ -45,6 +46,8 @@ class BudgetScheduler final : public Scheduler {
     // To look at between passes; they change nothing.
     std::vector<JobIndex> ranked(std::int64_t now);  // the pending jobs, best first
     Standings standings(std::int64_t now);           // commitments included
+    // When the first jobs of the queue are expected to start; kNever: no date.
+    std::vector<std::pair<JobIndex, std::int64_t>> expected(std::int64_t now);
     // Why a pending or running job is where it is, several lines.
     std::string explain(JobIndex job, std::int64_t now);
 

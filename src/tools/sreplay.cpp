@@ -17,6 +17,7 @@
 #include "sim/scenario.hpp"
 #include "sim/simulation.hpp"
 #include "sim/standing_scheduler.hpp"
+#include "sim/start_estimates.hpp"
 #include "sim/summary.hpp"
 #include "sim/timeline_svg.hpp"
 #include "tools/command.hpp"
@@ -33,6 +34,8 @@ namespace tranche {
 namespace {
 
 using sim::SimRecord;
+
+constexpr std::int64_t kEstimateEvery = 3600;
 
 void warn(const std::vector<std::string>& notes) {
     for (const std::string& note : notes) {
@@ -107,7 +110,8 @@ struct Replay {
 };
 
 SimRecord simulate(const Replay& replay, const ReplayInputs& inputs, sim::Workload workload,
-                   bool slots, ReplayProgress& progress) {
+                   bool slots, ReplayProgress& progress,
+                   std::vector<sim::StartEstimate>* estimates = nullptr) {
     const auto begin = std::chrono::steady_clock::now();
     sim::SimOptions options;
     options.until = inputs.until;
@@ -125,12 +129,21 @@ SimRecord simulate(const Replay& replay, const ReplayInputs& inputs, sim::Worklo
                          inputs.standing);
         first = &*standing;
     }
+    std::optional<sim::EstimatingScheduler> estimating;
+    if (auto* policy = dynamic_cast<sim::BudgetScheduler*>(scheduler.get());
+        estimates != nullptr && policy != nullptr) {
+        estimating.emplace(*first, *policy, kEstimateEvery);
+        first = &*estimating;
+    }
     SimRecord record;
     if (progress.is_shown()) {
         WatchedScheduler watched(*first, progress);
         record = simulation.run(watched);
     } else {
         record = simulation.run(*first);
+    }
+    if (estimating) {
+        *estimates = estimating->take();
     }
     record.policy = replay.policy;
     for (const std::string& note : sim::closing_notes(record)) {
@@ -191,7 +204,8 @@ std::optional<int> check_outputs(const ReplayCommand& command) {
     };
     const Named outputs[] = {{"--svg", &command.svg_file},
                              {"--html", &command.html_file},
-                             {"--trace", &command.trace_file}};
+                             {"--trace", &command.trace_file},
+                             {"--estimates", &command.estimates_file}};
     const Named inputs[] = {
         {"--jobs", &command.jobs_file},       {"--cluster", &command.cluster},
         {"--budgets", &command.budgets_file}, {"--events", &command.events_file},
@@ -285,14 +299,20 @@ int run_one(const CommandLine& line, const ReplayCommand& command) {
         return say(replay.error(), kUsage);
     }
     SimRecord record;
+    std::vector<sim::StartEstimate> estimates;
     {
         ReplayProgress progress(inputs->workload.jobs.size());
         const bool slots = !command.svg_file.empty() || !command.html_file.empty();
-        record = simulate(*replay, *inputs, std::move(inputs->workload), slots, progress);
+        record = simulate(*replay, *inputs, std::move(inputs->workload), slots, progress,
+                          command.estimates_file.empty() ? nullptr : &estimates);
     }
     warn_of_outcomes({{&record.notes, record.policy}}, inputs->notes.size());
-    if (const Status status = write_outputs(command, {&record}); !status.ok()) {
-        return say(status.error(), kRefused);
+    Status written = write_outputs(command, {&record});
+    if (written.ok() && !command.estimates_file.empty()) {
+        written = write_file(command.estimates_file, sim::estimates_trace(record, estimates));
+    }
+    if (!written.ok()) {
+        return say(written.error(), kRefused);
     }
     sim::SummaryOptions options;
     options.wall_seconds = command.timing;

@@ -72,7 +72,8 @@ Status check_options(const CommandLine& line, Verb verb, const char* word) {
             common.contains(name) || (is_replay && replay.contains(name)) ||
             ((name == "svg" || name == "html") && (verb == Verb::run || verb == Verb::compare)) ||
             (name == "clusters" && verb == Verb::snapshot) ||
-            (name == "trace" && verb == Verb::run) || (name == "array" && verb == Verb::sweep) ||
+            ((name == "trace" || name == "estimates") && verb == Verb::run) ||
+            (name == "array" && verb == Verb::sweep) ||
             ((name == "without" || name == "list-rules") && verb == Verb::check);
         if (!fits) {
             return Error{"--" + name + " is not for " + word};
@@ -225,6 +226,7 @@ const CommandTable& sreplay_table() {
             {'\0', "svg", "FILE", "write the timeline as a picture"},
             {'\0', "html", "FILE", "write a page with timeline, waits and shares"},
             {'\0', "trace", "FILE", "write every decision, one JSON object a line"},
+            {'\0', "estimates", "FILE", "write hourly what starts were expected, and what came"},
             {'\0', "array", nullptr, "sweep: only the value of this task of a job array"},
             {'\0', "without", "RULES", "leave out rules of the policy, to see what they are for"},
             {'\0', "list-rules", nullptr, "check: list the rules that can be left out"},
@@ -302,6 +304,7 @@ Result<ReplayCommand> replay_command(const CommandLine& line) {
     command.svg_file = line.value("svg");
     command.html_file = line.value("html");
     command.trace_file = line.value("trace");
+    command.estimates_file = line.value("estimates");
     command.is_array_task = line.has("array");
     command.timing = line.has("timing");
     for (const auto& each : line.given) {

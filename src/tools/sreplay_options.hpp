@@ -36,7 +36,7 @@ struct ReplayCommand {
     std::string until, assume;
     std::vector<std::string> inject;
     std::uint64_t seed = 1;
-    std::string svg_file, html_file, trace_file;
+    std::string svg_file, html_file, trace_file, estimates_file;
     bool is_array_task = false;  // sweep --array: only the value of this task
     bool timing = false;
 };

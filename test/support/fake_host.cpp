@@ -340,6 +340,8 @@ FakeCluster::Record& FakeCluster::split(Record& array) {
 
 std::vector<JobId> FakeCluster::schedule() {
     const std::lock_guard lock(mutex_);
+    ++passes_;
+    outlook_.clear();
     std::vector<std::pair<std::uint32_t, JobId>> queue;
     for (const auto& [id, record] : jobs_) {
         if (startable(record)) {
@@ -506,6 +508,7 @@ EvictionState FakeCluster::follow(const Eviction& eviction, std::int64_t grace_e
         if (now_ < grace_ends_at) {
             return EvictionState::in_grace;
         }
+        comments_[eviction.victim] = eviction.comment;
         leave(record, eviction.requeue ? RunEnd::requeued : RunEnd::preempted, eviction.requeue);
     } else if (eviction.requeue && record.warned_at != 0 &&
                record.job.state != HostJobState::pending && left_politely(record.job.end)) {
@@ -584,6 +587,27 @@ bool FakeCluster::release_requeued(JobId id) {
 void FakeCluster::tell(JobId id, std::string_view text) {
     const std::lock_guard lock(mutex_);
     told_[id].emplace_back(text);
+}
+
+std::string FakeCluster::comment(JobId id) const {
+    const std::lock_guard lock(mutex_);
+    const auto it = comments_.find(id);
+    return it == comments_.end() ? std::string() : it->second;
+}
+
+std::uint64_t FakeCluster::passes() const {
+    const std::lock_guard lock(mutex_);
+    return passes_;
+}
+
+void FakeCluster::set_outlook(const std::vector<Outlook>& jobs) {
+    const std::lock_guard lock(mutex_);
+    outlook_ = jobs;
+}
+
+std::vector<Outlook> FakeCluster::shown_outlook() const {
+    const std::lock_guard lock(mutex_);
+    return outlook_;
 }
 
 void FakeCluster::log(std::string_view text) {

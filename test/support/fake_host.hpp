@@ -73,6 +73,8 @@ class FakeCluster {
     std::vector<JobId> ids(HostJobState state) const;
     std::vector<std::string> logged() const;
     std::vector<std::string> told(JobId id) const;
+    std::string comment(JobId id) const;
+    std::vector<Outlook> shown_outlook() const;  // the last that was written
 
     // The engine's side: see Host.
     void collect(HostSnapshot& out) const;
@@ -89,6 +91,8 @@ class FakeCluster {
     Status write_contracts(const std::vector<ContractWrite>& writes);
     bool release_requeued(JobId id);
     void tell(JobId id, std::string_view text);
+    std::uint64_t passes() const;
+    void set_outlook(const std::vector<Outlook>& jobs);
     void log(std::string_view text);
 
   private:
@@ -130,6 +134,9 @@ class FakeCluster {
     std::vector<std::string> logged_;
     std::vector<JobId> tried_;
     std::map<JobId, std::vector<std::string>> told_;
+    std::map<JobId, std::string> comments_;
+    std::vector<Outlook> outlook_;
+    std::uint64_t passes_ = 0;
 };
 
 class FakeHost : public Host {
@@ -162,6 +169,8 @@ class FakeHost : public Host {
         return cluster_->write_contracts(writes);
     }
     bool release_requeued(JobId job) override { return cluster_->release_requeued(job); }
+    std::uint64_t passes() const override { return cluster_->passes(); }
+    void set_outlook(const std::vector<Outlook>& jobs) override { cluster_->set_outlook(jobs); }
     void tell(JobId job, std::string_view text) override { cluster_->tell(job, text); }
     void wake() override {}  // the test schedules
     bool is_operator(std::uint32_t uid) override { return uid == 0; }

@@ -75,6 +75,14 @@ std::string people_clock(std::int64_t at, const Moment& now) {
                    there.minute);
 }
 
+std::string people_minute(std::int64_t at, const Moment& now) {
+    const CalendarTime there = now.calendar(at), here = now.calendar(now.at);
+    const bool today = there.day == here.day && there.month == here.month;
+    return today ? written("%02d:%02d", there.hour, there.minute)
+                 : written("%s %02d %02d:%02d", kMonths[(there.month + 11) % 12], there.day,
+                           there.hour, there.minute);
+}
+
 std::string people_when(std::int64_t at, const Moment& now) {
     if (at == now.at) {
         return "now";

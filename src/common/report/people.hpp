@@ -26,6 +26,7 @@ std::string people_ratio(std::optional<std::int64_t> ratio_milli);  // "0.81", "
 std::string people_duration(std::int64_t seconds);                  // "25 min", "3 h 10 min"
 std::string people_when(std::int64_t at, const Moment& now);        // "in 25 min (14:05)"
 std::string people_clock(std::int64_t at, const Moment& now);       // "14:05", "Dec 02 14:05"
+std::string people_minute(std::int64_t at, const Moment& now);      // the same without seconds
 std::string people_instant(std::int64_t at, CalendarOf calendar);   // "2026-11-29T14:05:00"
 
 }  // namespace tranche

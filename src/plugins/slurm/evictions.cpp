@@ -10,6 +10,7 @@
 
 #include "plugins/slurm/environment.hpp"
 #include "plugins/slurm/job_records.hpp"
+#include "plugins/slurm/outlook.hpp"
 #include "plugins/slurm/slurm_headers.hpp"
 #include "plugins/slurm/slurm_host.hpp"
 
@@ -123,6 +124,7 @@ bool leave_politely(const Eviction& eviction, job_record_t& job) {
         return false;
     }
     job.preempt_time = 0;  // asked once, whatever the answer
+    comment_on(job, eviction.comment);
     requeue_preempted(job);
     return true;
 }
@@ -225,6 +227,7 @@ EvictionState SlurmHost::follow(const Eviction& eviction, std::int64_t grace_end
         }
         let_end(*job);
         warned_[job->job_id].ended = true;
+        comment_on(*job, eviction.comment);  // before the end is recorded
         if (!eviction.requeue || !requeue_preempted(*job)) {
             if (const int rc = kill_for_good(*job); rc != SLURM_SUCCESS) {
                 slurm_error("tranche: job %u cannot be ended: %s", job->job_id, slurm_strerror(rc));

@@ -75,6 +75,7 @@ void slurm_debug(const char* format, ...) __attribute__((format(printf, 1, 2)));
 #pragma weak part_list
 #pragma weak resv_list
 #pragma weak slurmctld_config
+#pragma weak slurmctld_diag_stats
 #pragma weak slurmctld_tres_cnt
 
 #undef error

@@ -31,6 +31,8 @@ class SlurmHost final : public Host {
     bool take_back(const Eviction& eviction) override;
     Status write_contracts(const std::vector<ContractWrite>& writes) override;
     bool release_requeued(JobId job) override;
+    std::uint64_t passes() const override;
+    void set_outlook(const std::vector<Outlook>& jobs) override;
     void tell(JobId job, std::string_view text) override;
     void wake() override;
     bool is_operator(std::uint32_t uid) override;
@@ -50,7 +52,8 @@ class SlurmHost final : public Host {
         bool ended = false;       // by us
     };
     std::unordered_map<JobId, WarnedRun> warned_;
-    std::unordered_set<JobId> pinned_;  // under the job write lock as well
+    std::unordered_map<JobId, Outlook> shown_;  // as written last; under the job write lock
+    std::unordered_set<JobId> pinned_;          // under the job write lock as well
 };
 
 }  // namespace tranche
