@@ -560,6 +560,14 @@ bool JobTracker::checkpointed(JobId id, std::int64_t at, LedgerBatch& out) {
     return true;
 }
 
+// By Slurm's own delay of a requeue. Het jobs of which one component could not be started are put
+// off like that as well, without having had a run.
+bool JobTracker::is_put_off(const HostJob& job, const Tracked& tracked) {
+    const bool came_back = tracked.row.runs > 0 ||
+                           (job.het_job_id != 0 && job.submit_at > tracked.row.first_submit_at);
+    return came_back && job.eligible_at - job.submit_at <= kRequeueDelayMost;
+}
+
 std::vector<JobId> JobTracker::to_release(const HostSnapshot& snapshot) const {
     std::vector<JobId> out;
     for (const HostJob& job : snapshot.jobs) {
@@ -567,12 +575,32 @@ std::vector<JobId> JobTracker::to_release(const HostSnapshot& snapshot) const {
             continue;
         }
         const auto it = jobs_.find(job.id);
-        if (it != jobs_.end() && it->second.row.runs > 0 && it->second.row.waits_for == 0 &&
-            job.eligible_at - job.submit_at <= kRequeueDelayMost) {
+        if (it != jobs_.end() && it->second.row.waits_for == 0 && is_put_off(job, it->second)) {
             out.push_back(job.id);
         }
     }
     return out;
+}
+
+bool JobTracker::wants_other_room(const HostJob& claimant, const HostSnapshot& snapshot,
+                                  const Plan& plan) {
+    std::size_t nodes = 0;
+    std::int64_t gpus = 0;
+    for (const HostJob& job : snapshot.jobs) {
+        if (job.id == claimant.id ||
+            (claimant.het_job_id != 0 && job.het_job_id == claimant.het_job_id)) {
+            nodes += std::max<std::uint32_t>(job.shape.nodes, 1);
+            gpus += requested_gpus(job, snapshot);
+        }
+    }
+    if (nodes != plan.where.size() || gpus != plan.gpus) {
+        return true;
+    }
+    return claimant.het_job_id == 0 && !claimant.shape.exclusive &&
+           std::any_of(plan.where.begin(), plan.where.end(), [&](const NodeShare& share) {
+               return claimant.shape.cpus_per_node > share.cpus ||
+                      claimant.shape.memory_mib_per_node > share.memory_mib;
+           });
 }
 
 std::size_t JobTracker::open_runs() const {
@@ -583,6 +611,41 @@ std::size_t JobTracker::open_runs() const {
 const SegmentRow* JobTracker::open_segment(JobId id) const {
     const auto it = jobs_.find(id);
     return it == jobs_.end() || !it->second.segment ? nullptr : &*it->second.segment;
+}
+
+// Pending heterogeneous jobs as wholes; one of which a component is missing or cannot start stays
+// apart, and nobody leaves for it.
+void JobTracker::join_components(ClusterView& view, const std::vector<JobCard>& cards) {
+    std::unordered_map<std::uint32_t, std::vector<const JobCard*>> components;
+    for (const JobCard& card : cards) {
+        if (card.het_job_id != 0 && card.pending_index >= 0) {
+            components[card.het_job_id].push_back(&card);
+        }
+    }
+    const auto pending_of = [&view](const JobCard& card) -> PendingJob& {
+        return view.pending[static_cast<std::size_t>(card.pending_index)];
+    };
+    for (auto& [id, parts] : components) {
+        std::sort(parts.begin(), parts.end(),
+                  [](const JobCard* a, const JobCard* b) { return a->het_offset < b->het_offset; });
+        PendingJob& first = pending_of(*parts.front());
+        const bool is_whole = parts.front()->id == id &&
+                              std::all_of(parts.begin(), parts.end(), [&](const JobCard* part) {
+                                  return pending_of(*part).block == StartBlock::none;
+                              });
+        first.plannable = is_whole;
+        for (const JobCard* part : parts) {
+            PendingJob& job = pending_of(*part);
+            if (job.id == first.id) {
+                continue;
+            }
+            job.plannable = false;
+            if (is_whole) {
+                job.goes_with = first.id;
+                first.companions.push_back({job.id, job.shape, job.weight_milli});
+            }
+        }
+    }
 }
 
 void JobTracker::fill(const HostSnapshot& snapshot, const Settings& settings, UsageLedger& ledger,
@@ -663,12 +726,10 @@ void JobTracker::fill(const HostSnapshot& snapshot, const Settings& settings, Us
         pending.resumable = tracked.terms.resumable;
         pending.interactive = !job.batch;
         pending.governed = job.governed;
-        pending.plannable = job.het_job_id == 0;
         pending.waits_for = tracked.row.waits_for;
 
         if (job.state == HostJobState::pending) {
-            if (pending.block == StartBlock::begin_time && tracked.row.runs > 0 &&
-                job.eligible_at - job.submit_at <= kRequeueDelayMost) {
+            if (pending.block == StartBlock::begin_time && is_put_off(job, tracked)) {
                 pending.block = StartBlock::none;  // ours to lift (to_release)
             }
             card.pending_index = static_cast<std::int64_t>(view.pending.size());
@@ -736,6 +797,7 @@ void JobTracker::fill(const HostSnapshot& snapshot, const Settings& settings, Us
             view.pending.push_back(std::move(pending));
         }
     }
+    join_components(view, cards);
     // A heterogeneous job's contract is that of its best protected component.
     for (const auto& [id, components] : het_runs) {
         for (const std::size_t one : components) {

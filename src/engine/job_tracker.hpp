@@ -57,6 +57,10 @@ class JobTracker {
     // Jobs that were requeued and wait for nobody: to be made eligible.
     std::vector<JobId> to_release(const HostSnapshot& snapshot) const;
 
+    // Whether a claimant needs another room than its plan makes: it was changed since.
+    static bool wants_other_room(const HostJob& claimant, const HostSnapshot& snapshot,
+                                 const Plan& plan);
+
     std::size_t open_runs() const;
     const SegmentRow* open_segment(JobId id) const;
 
@@ -86,6 +90,8 @@ class JobTracker {
         ExpressUse use;
     };
 
+    static bool is_put_off(const HostJob& job, const Tracked& tracked);
+    static void join_components(ClusterView& view, const std::vector<JobCard>& cards);
     void restore_express(const LedgerContents& contents);
     void read_terms(const HostJob& job, const Settings& settings, const BudgetTree& tree,
                     Tracked& tracked);

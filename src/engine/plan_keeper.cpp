@@ -90,6 +90,48 @@ void PlanKeeper::restore(const LedgerContents& contents, const Settings& setting
     kick_();  // whoever looks after victims
 }
 
+std::vector<PlanKeeper::Part> PlanKeeper::parts_of(const HostJob& claimant,
+                                                   const HostSnapshot& snapshot) {
+    if (claimant.het_job_id == 0) {
+        return {{claimant.id, std::max<std::size_t>(claimant.shape.nodes, 1)}};
+    }
+    std::vector<const HostJob*> components;
+    for (const HostJob& job : snapshot.jobs) {
+        if (job.het_job_id == claimant.het_job_id) {
+            components.push_back(&job);
+        }
+    }
+    std::sort(components.begin(), components.end(),
+              [](const HostJob* a, const HostJob* b) { return a->het_offset < b->het_offset; });
+    std::vector<Part> parts;
+    for (const HostJob* component : components) {
+        parts.push_back({component->id, std::max<std::size_t>(component->shape.nodes, 1)});
+    }
+    return parts;
+}
+
+void PlanKeeper::pin(const std::vector<Part>& parts, const std::vector<std::string>& nodes) {
+    auto next = nodes.begin();
+    for (const Part& part : parts) {
+        const auto end = next + std::min<std::ptrdiff_t>(static_cast<std::ptrdiff_t>(part.nodes),
+                                                         nodes.end() - next);
+        host_.pin(part.id, {next, end});
+        next = end;
+    }
+}
+
+Status PlanKeeper::verify(const std::vector<Part>& parts, const LivePlan& plan) {
+    auto next = plan.nodes.begin();
+    for (const Part& part : parts) {
+        const auto end = next + static_cast<std::ptrdiff_t>(part.nodes);
+        if (Status status = host_.verify(part.id, plan.plan.victims, {next, end}); !status.ok()) {
+            return status;
+        }
+        next = end;
+    }
+    return {};
+}
+
 void PlanKeeper::follow(const HostSnapshot& snapshot, const Settings& settings, LedgerBatch& out) {
     std::unordered_map<JobId, const HostJob*> jobs;
     std::unordered_map<std::string, NodeIndex> nodes;
@@ -121,6 +163,8 @@ void PlanKeeper::follow(const HostSnapshot& snapshot, const Settings& settings, 
             outcome = on_plan ? "started" : "overtaken";
         } else if (job->block != StartBlock::none || settings.dry_run) {
             outcome = "claimant-left";  // held, limited or put off meanwhile
+        } else if (tracker_.wants_other_room(*job, snapshot, live.plan)) {
+            outcome = "claimant-left";  // it was changed: planned anew
         } else if (std::any_of(live.nodes.begin(), live.nodes.end(), [&](const auto& name) {
                        const auto node = nodes.find(name);
                        return node == nodes.end() || !snapshot.nodes[node->second].up ||
@@ -142,7 +186,7 @@ void PlanKeeper::follow(const HostSnapshot& snapshot, const Settings& settings, 
             }
         }
         if (outcome.empty()) {
-            host_.pin(live.plan.claimant, live.nodes);
+            pin(parts_of(*job, snapshot), live.nodes);
             continue;
         }
         LivePlan ended;
@@ -193,7 +237,12 @@ bool PlanKeeper::make(const PlanDecision& decision, const EngineView& next, Ledg
         node_text += (node_text.empty() ? "" : ",") + live.nodes.back();
     }
     const JobId claimant = decision.plan.claimant;
-    if (const Status status = host_.verify(claimant, live.plan.victims, live.nodes); !status.ok()) {
+    const PendingJob& job = next.view.pending[decision.job];
+    std::vector<Part> parts = {{claimant, job.shape.nodes}};
+    for (const Companion& companion : job.companions) {
+        parts.push_back({companion.id, companion.shape.nodes});
+    }
+    if (const Status status = verify(parts, live); !status.ok()) {
         no_plan_until_[claimant] = next.at + kVerifyPause;
         log(Host::LogLevel::verbose, "no plan for job " + std::to_string(claimant) + " on " +
                                          node_text + ": " + status.error());
@@ -223,7 +272,7 @@ bool PlanKeeper::make(const PlanDecision& decision, const EngineView& next, Ledg
     }
     // Its place is safe before anybody leaves: the band above all others, and its nodes.
     host_.set_priorities({{claimant, band_floor(Band::plan) + 1}});
-    host_.pin(claimant, live.nodes);
+    pin(parts, live.nodes);
     for (std::size_t i = 0; i < live.victims.size(); ++i) {
         LiveVictim& victim = live.victims[i];
         const Status status = host_.warn(victim.eviction);

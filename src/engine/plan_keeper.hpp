@@ -72,6 +72,15 @@ class PlanKeeper {
     bool follow_victims();
 
   private:
+    // The components of a heterogeneous claimant, or the claimant itself, and how many of the
+    // plan's nodes each gets, in their order.
+    struct Part {
+        JobId id = 0;
+        std::size_t nodes = 0;
+    };
+    static std::vector<Part> parts_of(const HostJob& claimant, const HostSnapshot& snapshot);
+    void pin(const std::vector<Part>& parts, const std::vector<std::string>& nodes);
+    Status verify(const std::vector<Part>& parts, const LivePlan& plan);
     // `claimant`: the run that began; nullptr: none did.
     void end(const LivePlan& plan, const std::string& outcome, const HostJob* claimant,
              const HostSnapshot& snapshot, LedgerBatch& out);

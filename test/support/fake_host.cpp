@@ -185,6 +185,13 @@ void FakeCluster::resize(JobId id, std::int64_t gpus) {
     job.held_gpus = {{"", gpus}};
 }
 
+void FakeCluster::reshape(JobId id, std::uint32_t nodes, std::int64_t gpus) {
+    const std::lock_guard lock(mutex_);
+    JobShape& shape = jobs_.at(id).job.shape;
+    shape.nodes = nodes;
+    shape.gpus = gpus;
+}
+
 void FakeCluster::set_node(const std::string& name, bool up, bool draining) {
     const std::lock_guard lock(mutex_);
     for (NodeIndex n = 0; n < nodes_.size(); ++n) {

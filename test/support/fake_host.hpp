@@ -62,6 +62,7 @@ class FakeCluster {
     void suspend(JobId id);
     void resume(JobId id);
     void resize(JobId id, std::int64_t gpus);                        // of a run on one node
+    void reshape(JobId id, std::uint32_t nodes, std::int64_t gpus);  // of a pending job
     void set_node(const std::string& name, bool up, bool draining);  // down: its jobs leave
     void set_completing_seconds(std::int64_t seconds);
     // Starts of that job fail although there is room, or nobody tries it at all.

@@ -300,6 +300,31 @@ TEST(EngineCycle, a_claimant_that_leaves_in_the_grace_gives_its_victims_back) {
     EXPECT_EQ(0, rig.engine->view()->health.claimant_left);
 }
 
+TEST(EngineCycle, a_claimant_that_is_changed_in_the_grace_is_planned_anew) {
+    EngineRig rig(2, 8, kPlain);
+    rig.begin(two_budgets());
+    const JobId first = rig.cluster->submit(wish("a", 8, 600));
+    const JobId second = rig.cluster->submit(wish("a", 8, 600));
+    rig.run(5);
+    Wish gang = wish("b", 16, 60);
+    gang.nodes = 2;
+    const JobId claimant = rig.cluster->submit(gang);
+    ASSERT_TRUE(rig.run_until([&] { return rig.preemptions().size() == 2; }, 700));
+    rig.run(10);
+    rig.cluster->reshape(claimant, 1, 8);
+    rig.run(120);
+    EXPECT_TRUE(rig.is_running(claimant));
+    EXPECT_NE(rig.is_running(first), rig.is_running(second));
+    EXPECT_EQ(0, rig.engine->view()->health.wasted);
+    int taken_back = 0, started = 0;
+    for (const PreemptionRecord& record : rig.preemptions()) {
+        taken_back += record.outcome == "taken-back" ? 1 : 0;
+        started += record.outcome == "started" ? 1 : 0;
+    }
+    EXPECT_EQ(2, taken_back);
+    EXPECT_EQ(1, started);
+}
+
 TEST(EngineCycle, a_claimant_that_leaves_after_the_grace_is_counted) {
     EngineRig rig(1, 8, kPlain);
     rig.begin(two_budgets());

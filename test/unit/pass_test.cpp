@@ -92,6 +92,52 @@ TEST(Pass, a_component_is_as_protected_as_the_best_of_its_job) {
     EXPECT_EQ(s.planned(), Names{"a<free"});
 }
 
+// Components of 8 and of 4 GPUs, on nodes of their own: room for both is made at once, or for none.
+TEST(Pass, a_heterogeneous_job_is_planned_as_a_whole_or_not_at_all) {
+    for (const bool second_is_over : {true, false}) {
+        Situation s({make_budget("A", 1), make_budget("B", 1)});
+        s.nodes(2).used("B", 8, -20 * kHour, -10 * kHour);
+        s.runs("b1", "B", 8, 0, 2 * kHour, kHour);
+        s.runs("b2", "B", 8, 1, second_is_over ? 2 * kHour : 600, kHour);
+        const JobId second = s.waits("second", "A", 4, kHour).id;
+        tranche::PendingJob& first = s.waits("first", "A", 8, kHour);
+        first.companions.push_back({second, s.view.pending[0].shape, 4000});
+        s.view.pending[0].goes_with = first.id;
+        s.pass();
+        if (!second_is_over) {
+            EXPECT_TRUE(s.result.plans.empty());
+            EXPECT_EQ(s.why("first"), "contracts");
+            EXPECT_EQ(s.why("second"), "contracts");
+            continue;
+        }
+        ASSERT_EQ(1U, s.result.plans.size());
+        const Plan& plan = s.result.plans[0].plan;
+        EXPECT_EQ(first.id, plan.claimant);
+        EXPECT_EQ(2U, plan.victims.size());
+        EXPECT_EQ(12, plan.gpus);
+        EXPECT_EQ(12000, plan.weight_milli);
+        ASSERT_EQ(2U, plan.where.size());  // in the order of the components
+        EXPECT_EQ(8, plan.where[0].gpus);
+        EXPECT_EQ(4, plan.where[1].gpus);
+        EXPECT_NE(plan.where[0].node, plan.where[1].node);
+        EXPECT_EQ(s.why("second"), "planned");
+    }
+}
+
+TEST(Pass, a_heterogeneous_job_starts_on_free_room_only_as_a_whole) {
+    for (const int nodes : {1, 2}) {
+        Situation s({make_budget("A", 1)});
+        s.nodes(nodes);
+        const JobId second = s.waits("second", "A", 1, kHour).id;
+        tranche::PendingJob& first = s.waits("first", "A", 2, kHour);
+        first.companions.push_back({second, s.view.pending[0].shape, 1000});
+        s.view.pending[0].goes_with = first.id;
+        s.pass();
+        EXPECT_EQ(nodes == 2 ? 1U : 0U, s.result.starts.size());
+        EXPECT_EQ(s.why("second"), s.why("first"));
+    }
+}
+
 TEST(Pass, a_hair_is_not_enough) {
     // A with its own 14 GPU h is at 29.6 of B's 31.8: 0.93.
     Settings settings = scenario_settings();

@@ -53,6 +53,13 @@ struct JobShape {
     bool operator==(const JobShape&) const = default;
 };
 
+// What another component of a heterogeneous job needs, on nodes of its own.
+struct Companion {
+    JobId id = 0;
+    JobShape shape;
+    std::int64_t weight_milli = 0;
+};
+
 // Why a pending job could not start even if there were room (DESIGN 1, demand).
 enum class StartBlock : std::uint8_t { none, held, dependency, begin_time, limit, impossible };
 
@@ -81,6 +88,9 @@ struct PendingJob {
     // The last tie between jobs submitted together: by job id, and the tasks of an array by their
     // number whatever ids they have. 0: by `id`.
     std::uint64_t order = 0;
+    // A heterogeneous job is tried as a whole: its first component stands for the others.
+    std::vector<Companion> companions;
+    JobId goes_with = 0;       // such another component: that first one's id
     JobId waits_for = 0;       // evicted for that claimant, which has not started yet; 0: none
     std::int64_t turn_at = 0;  // when its turn for an assembly came (DESIGN 2.7); 0: not yet
 
@@ -90,6 +100,21 @@ struct PendingJob {
     std::int64_t contract_seconds() const noexcept {
         return min_runtime_seconds < protection_cap_seconds ? min_runtime_seconds
                                                             : protection_cap_seconds;
+    }
+    // Of all components.
+    std::int64_t whole_gpus() const noexcept {
+        std::int64_t sum = shape.gpus;
+        for (const Companion& companion : companions) {
+            sum += companion.shape.gpus;
+        }
+        return sum;
+    }
+    std::int64_t whole_weight_milli() const noexcept {
+        std::int64_t sum = weight_milli;
+        for (const Companion& companion : companions) {
+            sum += companion.weight_milli;
+        }
+        return sum;
     }
 };
 

@@ -21,7 +21,7 @@ inline bool is_allocated(const PendingJob& job, const Standings& standings) noex
 
 // Small and short enough for the express lane, in its first run (DESIGN 2.6). The caps are apart.
 inline bool fits_lane(const PendingJob& job, const Settings& settings) noexcept {
-    return settings.express_fraction_ppm > 0 &&
+    return settings.express_fraction_ppm > 0 && job.companions.empty() && job.goes_with == 0 &&
            (job.runs_before == 0 || !settings.has(Rule::express_first_run)) &&
            ((job.shape.gpus <= settings.express_gpus &&
              static_cast<std::int64_t>(job.shape.nodes) <= settings.express_nodes &&

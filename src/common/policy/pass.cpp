@@ -51,6 +51,11 @@ class Pass : public passing::PassHead {
         for (; more && !blocked_ && !nothing_left(); more = ranking_.next(entry)) {
             visit(entry);
         }
+        for (std::uint32_t index = 0; index < result_.verdicts.size(); ++index) {
+            if (view_.pending[index].goes_with != 0) {
+                copy_verdict_of_first(index);
+            }
+        }
         return std::move(result_);
     }
 
@@ -72,8 +77,19 @@ class Pass : public passing::PassHead {
         return WaitReason::impossible;
     }
 
+    void copy_verdict_of_first(std::uint32_t index) {
+        for (std::uint32_t other = 0; other < view_.pending.size(); ++other) {
+            if (view_.pending[other].id == view_.pending[index].goes_with) {
+                result_.verdicts[index] = result_.verdicts[other];
+            }
+        }
+    }
+
     void visit(const RankedEntry& entry) {
         const PendingJob& job = view_.pending[entry.job];
+        if (job.goes_with != 0) {
+            return;  // with the first component, or not at all
+        }
         JobVerdict& verdict = verdict_of(entry.job);
         if (classes_ != nullptr) {
             verdict = JobVerdict();  // one for all
@@ -116,7 +132,7 @@ class Pass : public passing::PassHead {
         if (!waits || entry.band != Band::allocated) {
             return;
         }
-        if (rules_.large_jobs && job.waits_for == 0) {
+        if (rules_.large_jobs && job.waits_for == 0 && job.companions.empty()) {
             consider_large(entry, job, verdict);
         }
         somebody_waits_ = somebody_waits_ || verdict.reason != WaitReason::assembling;
@@ -160,7 +176,7 @@ class Pass : public passing::PassHead {
         }
         const bool over_headroom = allocated &&
                                    (!express || !settings_.has(Rule::headroom_for_express)) &&
-                                   is_over_headroom(job.shape.gpus);
+                                   is_over_headroom(job.whole_gpus());
         if (job.turn_run >= 0) {
             return try_turn(job, allocated, over_headroom, verdict);
         }
@@ -177,7 +193,7 @@ class Pass : public passing::PassHead {
         const std::int64_t contract_end = contract_end_of(job, allocated && !as_free);
         const bool starts_free =
             as_free || (job.free_first && allocated && !express && settings_.has(Rule::free_first));
-        if (auto where = free_place(job.shape, starts_free ? 0 : contract_end)) {
+        if (auto where = free_place(job, starts_free ? 0 : contract_end)) {
             start(entry.job, job, std::move(*where), starts_free, express,
                   allocated && !starts_free);
             verdict.reason = WaitReason::starting;

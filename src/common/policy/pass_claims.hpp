@@ -78,6 +78,9 @@ class PassClaims : public PassState {
     bool plan(const RankedEntry& entry, const PendingJob& job, bool express,
               std::int64_t contract_end, JobVerdict& verdict) {
         const TeamPriority priority = effective(job.team_priority, job.budget, job.member);
+        if (!job.companions.empty()) {
+            return plan_whole(entry, job, {&job, priority, express, false}, contract_end, verdict);
+        }
         const bool simple = by_budget_alone(express);
         const ClaimantKey key{job.shape,
                               job.budget,
@@ -151,12 +154,62 @@ class PassClaims : public PassState {
         return true;
     }
 
+    // All components of a heterogeneous job or none, each on nodes of its own; component by
+    // component, each time the least harm.
+    bool plan_whole(const RankedEntry& entry, const PendingJob& job, const Claimant& claimant,
+                    std::int64_t contract_end, JobVerdict& verdict) {
+        if (auto coming = place_whole(future_, job, contract_end)) {
+            take_room(*coming, false);
+            verdict.reason = WaitReason::room_coming;
+            return true;
+        }
+        Judge judge(*this, claimant);
+        std::vector<VictimCandidate> candidates = candidates_for(job, judge, claimant.express);
+        std::vector<RoomNode> room = future_;
+        VictimChoice whole;
+        bool suffices = true;
+        for (const JobShape* shape : shapes_of(job)) {
+            auto choice = choose_victims(view_, room, *shape, candidates, contract_end);
+            if (!choice) {
+                suffices = false;
+                break;
+            }
+            for (const std::uint32_t r : choice->runs) {
+                for (const NodeShare& share : view_.runs[r].where) {
+                    room[share.node].gpus += share.gpus;
+                    room[share.node].cpus += share.cpus;
+                    room[share.node].memory_mib += share.memory_mib;
+                }
+            }
+            std::erase_if(candidates, [&](const VictimCandidate& candidate) {
+                return std::binary_search(choice->runs.begin(), choice->runs.end(), candidate.run);
+            });
+            close(room, choice->where);
+            whole.runs.insert(whole.runs.end(), choice->runs.begin(), choice->runs.end());
+            whole.where.insert(whole.where.end(), choice->where.begin(), choice->where.end());
+        }
+        const bool over_limit = settings_.max_preemptions_per_hour > 0 &&
+                                evictions_ + static_cast<std::int64_t>(whole.runs.size()) >
+                                    settings_.max_preemptions_per_hour;
+        if (!suffices || over_limit) {
+            const Refusal refusal =
+                suffices ? Refusal{WaitReason::preemption_limit, kNever} : refusal_for(claimant);
+            verdict.reason = refusal.reason;
+            verdict.next_change_at = refusal.next_change_at;
+            return false;
+        }
+        std::sort(whole.runs.begin(), whole.runs.end());
+        make_plan(entry.job, claimant, whole);
+        verdict.reason = WaitReason::planned;
+        return true;
+    }
+
     std::vector<VictimCandidate> candidates_for(const PendingJob& job, Judge& judge, bool express) {
         std::vector<VictimCandidate> candidates;
         const auto consider = [&](std::uint32_t r) {
             const Run& run = view_.runs[r];
             if (!taken_[r] && judge.may(run, false) &&
-                (on_suitable_node(run, job.shape) || !settings_.has(Rule::feasible))) {
+                (on_suitable_node(run, job) || !settings_.has(Rule::feasible))) {
                 candidates.push_back({r, cost_of(run, job, express)});
             }
         };
@@ -211,7 +264,7 @@ class PassClaims : public PassState {
         Judge judge(*this, claimant);
         for (std::uint32_t r = 0; r < view_.runs.size(); ++r) {
             const Run& run = view_.runs[r];
-            if (taken_[r] || !on_suitable_node(run, claimant.job->shape)) {
+            if (taken_[r] || !on_suitable_node(run, *claimant.job)) {
                 continue;
             }
             const TakeVerdict take = judge.verdict(run, false);
@@ -237,9 +290,9 @@ class PassClaims : public PassState {
         plan.claimant = job.id;
         plan.budget = job.budget;
         plan.member = job.member;
-        plan.weight_milli = job.weight_milli;
+        plan.weight_milli = job.whole_weight_milli();
         plan.commitment_seconds = job.contract_seconds();
-        plan.gpus = job.shape.gpus;
+        plan.gpus = job.whole_gpus();
         plan.where = std::move(where);
         plan.made_at = view_.now;
         plan.express = express;
@@ -274,11 +327,16 @@ class PassClaims : public PassState {
         result_.plans.push_back(std::move(decision));
     }
 
-    bool on_suitable_node(const Run& run, const JobShape& shape) const {
-        return std::any_of(run.where.begin(), run.where.end(), [&](const NodeShare& share) {
-            return view_.nodes[share.node].usable &&
-                   node_suits(view_, shape, share.node, shape.nodes - 1);
-        });
+    bool on_suitable_node(const Run& run, const PendingJob& job) const {
+        const auto suits = [&](const JobShape& shape) {
+            return std::any_of(run.where.begin(), run.where.end(), [&](const NodeShare& share) {
+                return view_.nodes[share.node].usable &&
+                       node_suits(view_, shape, share.node, shape.nodes - 1);
+            });
+        };
+        return suits(job.shape) ||
+               std::any_of(job.companions.begin(), job.companions.end(),
+                           [&](const Companion& companion) { return suits(companion.shape); });
     }
 
     VictimCost cost_of(const Run& run, const PendingJob& claimant, bool express) {

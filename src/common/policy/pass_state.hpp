@@ -207,6 +207,12 @@ class PassState {
         return where;
     }
 
+    std::optional<std::vector<NodeShare>> free_place(const PendingJob& job,
+                                                     std::int64_t contract_end) {
+        return job.companions.empty() ? free_place(job.shape, contract_end)
+                                      : place_whole(room_, job, contract_end);
+    }
+
     // Where it could go when those that leave have left.
     std::optional<std::vector<NodeShare>> future_place(const JobShape& shape,
                                                        std::int64_t contract_end) {
@@ -219,6 +225,37 @@ class PassState {
             no_future_place_[shape] = contract_end;  // only those who leave make more room
         }
         return where;
+    }
+
+    static std::vector<const JobShape*> shapes_of(const PendingJob& job) {
+        std::vector<const JobShape*> shapes = {&job.shape};
+        for (const Companion& companion : job.companions) {
+            shapes.push_back(&companion.shape);
+        }
+        return shapes;
+    }
+
+    // Nobody else of the same job goes there.
+    static void close(std::vector<RoomNode>& room, const std::vector<NodeShare>& where) {
+        for (const NodeShare& share : where) {
+            room[share.node].open = room[share.node].plannable = false;
+        }
+    }
+
+    // A place for all components of a heterogeneous job, one after the other.
+    std::optional<std::vector<NodeShare>> place_whole(std::vector<RoomNode> room,
+                                                      const PendingJob& job,
+                                                      std::int64_t contract_end) const {
+        std::vector<NodeShare> whole;
+        for (const JobShape* shape : shapes_of(job)) {
+            const auto where = place_on_free(view_, room, *shape, contract_end);
+            if (!where) {
+                return std::nullopt;
+            }
+            close(room, *where);
+            whole.insert(whole.end(), where->begin(), where->end());
+        }
+        return whole;
     }
 
     void start(std::uint32_t index, const PendingJob& job, std::vector<NodeShare> where,
@@ -236,12 +273,13 @@ class PassState {
             return;
         }
         if (settings_.commitments) {
-            standings_.place(job.budget, job.member, job.weight_milli, job.contract_seconds());
+            standings_.place(job.budget, job.member, job.whole_weight_milli(),
+                             job.contract_seconds());
         }
         if (express) {
             lane().add(user_of(job), job.shape.gpus);
         } else {
-            protected_gpus_ += job.shape.gpus;
+            protected_gpus_ += job.whole_gpus();
         }
     }
 

@@ -111,7 +111,7 @@ TakeVerdict may_take(const Claimant& claimant, const Victim& victim, const Stand
 
     const UInt128 own = settings.commitments && settings.has(Rule::own_commitment)
                             ? standings.window.at_weight_one(job.contract_seconds()) *
-                                  static_cast<UInt128>(job.weight_milli)
+                                  static_cast<UInt128>(job.whole_weight_milli())
                             : 0;
     const auto margin = static_cast<std::uint64_t>(kPpm - settings.preempt_margin_ppm);
     verdict.sides = parting_sides(standings, job.budget, run.budget);

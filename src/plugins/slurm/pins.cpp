@@ -49,8 +49,7 @@ bitstr_t* pinned_nodes(const job_details& details, const std::vector<std::string
 }
 
 bool takes_pin(const job_record_t* job) {
-    // Components of a het job are placed one by one; whose node is whose is not known here.
-    return job != nullptr && job->details != nullptr && IS_JOB_PENDING(job) && job->het_job_id == 0;
+    return job != nullptr && job->details != nullptr && IS_JOB_PENDING(job);
 }
 
 void restore(job_record_t& job) {
@@ -108,6 +107,13 @@ void SlurmHost::unpin(JobId claimant) {
     pinned_.erase(claimant);
     job_record_t* job = find_job_record(claimant);
     if (job == nullptr) {
+        return;
+    }
+    if (job->het_job_list != nullptr) {
+        for_each_in<job_record_t>(job->het_job_list, [&](job_record_t& component) {
+            pinned_.erase(component.job_id);
+            restore(component);
+        });
         return;
     }
     restore(*job);

@@ -135,9 +135,6 @@ Status SlurmHost::verify(JobId claimant, const std::vector<JobId>& victims,
     if (job == nullptr || job->details == nullptr || !IS_JOB_PENDING(pointer)) {
         return Error{name + " does not wait any more"};
     }
-    if (job->het_job_id != 0) {
-        return {};  // Slurm places components one by one; there is nothing to ask
-    }
     const OwnedBitmap wanted(bit_alloc(node_record_count));
     for (const std::string& node_name : nodes) {
         const node_record_t* node = find_node_record(mutable_text(node_name.c_str()));
