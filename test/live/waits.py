@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""How long claimants wait on a real cluster, in real time. Measures and asserts nothing.
+
+  make campaign-waits, or: TRANCHE_BUILD=DIR python3 test/live/waits.py [contracts] [express] [queue]
+
+contracts: from the end of a victim's contract to the start of the job that waited for it.
+express:   from `sbatch` typed to the first line of the script of a debug job, on a cluster full of
+           runs past their contracts: victims that leave when told, plain programs in a batch script,
+           and those that ignore every signal. queue: the same with 10 000 jobs waiting.
+"""
+
+import re
+import statistics
+import sys
+import tempfile
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from conftest import Lab  # noqa: E402
+
+NODES = 4
+GRACE = 2
+ROUNDS = 13  # of NODES preemptions each
+DEBUG_JOBS = 20
+POLITE = "srun bash -c 'trap \"exit 0\" TERM; sleep 100000 & wait'\nexit 0"
+PLAIN = "sleep 100000"
+DEAF = "trap '' TERM; while true; do sleep 1; done"
+SETTINGS = ["tranche:DefaultMinRuntime=0", f"tranche:GraceTime={GRACE}",
+            "tranche:MaxProtectedFraction=1", "tranche:ExpressMinRuntime=1:00",
+            "tranche:ExpressHoursPerUser=100", "MaxArraySize=1001", "MaxJobCount=50000",
+            "JobFileAppend=1"]
+
+
+def fund(lab):
+    lab.wait_for("the engine answers",
+                 lambda: lab.run("srank", "--health", check=False).returncode == 0)
+    for name, shares, user in (("A", 1000, "games"), ("B", 1, "man")):
+        lab.run("sbudget", "-i", "add", "budget", name, f"shares={shares}", f"users={user}")
+    lab.wait_for("submissions know the tree", lambda: "protected for" in lab.submit(
+        "--gpus=1", "--min-runtime=1h", "--test-only", user="games", check=False).stderr)
+
+
+def running(lab, *options):
+    return lab.run("squeue", "-h", "-t", "R", "-o", "%i", *options).stdout.split()
+
+
+def starts(lab):
+    """When each job was allocated last, epoch seconds with milliseconds."""
+    found = {}
+    for text, job in re.findall(
+            r"^\[(\S+)\] (?:sched: Allocate|sched/backfill: _start_job: Started) JobId=(\d+) ",
+            lab.log(), re.M):
+        found[int(job)] = datetime.fromisoformat(text).replace(tzinfo=timezone.utc).timestamp()
+    return found
+
+
+def row(name, values):
+    values = sorted(values)
+    p90 = values[max(0, -(-len(values) * 90 // 100) - 1)]
+    return (f"| {name} | {len(values)} | {statistics.median(values):.0f} | {p90:.0f} | "
+            f"{values[-1]:.0f} |")
+
+
+def heading(title):
+    print(f"\n| {title} | n | p50 ms | p90 ms | max ms |\n| --- | --- | --- | --- | --- |")
+
+
+def contracts(lab):
+    waits = []
+    for _ in range(ROUNDS):
+        victims = [lab.sbatch("-N1", "--gpus=8", "--min-runtime=0:04", script=POLITE, user="man")
+                   for _ in range(NODES)]
+        lab.wait_for("the victims run", lambda: len(running(lab, "-u", "man")) == NODES)
+        claimants = [lab.sbatch("-N1", "--gpus=8", "--min-runtime=1:00", script="sleep 1",
+                                user="games") for _ in range(NODES)]
+        lab.wait_for("the claimants have run", lambda: not lab.run(
+            "squeue", "-h", "-u", "games", "-o", "%i").stdout.split(), seconds=60)
+        taken = {record["claimant_job_id"]: record for record in lab.json(
+            "sbudget", "--json", "show", "preemption")["preemptions"]}
+        begun = starts(lab)
+        for job in claimants:
+            if job in taken and taken[job]["victim_job_id"] in victims:
+                waits.append(1000 * (begun[job] - taken[job]["contract_ended_at"]))
+        lab.clear()
+    heading("contract end to the claimant's start")
+    print(row("victims that leave when told", waits))
+
+
+def express(lab, title):
+    heading(f"a debug job, `sbatch` to its first line{title}")
+    for name, script in (("leaves when told (srun step)", POLITE),
+                         (f"plain program in the script (grace {GRACE} s)", PLAIN),
+                         (f"ignores every signal (grace {GRACE} s, KillWait 5 s)", DEAF)):
+        for _ in range(NODES):
+            lab.sbatch("-N1", "--gpus=8", "--min-runtime=0:01", "--resumable", script=script,
+                       user="man")
+        lab.wait_for("the cluster is full", lambda: len(running(lab, "-u", "man")) == NODES)
+        waits = []
+        for number in range(DEBUG_JOBS):
+            time.sleep(1.5)
+            lab.wait_for("the cluster is full again",
+                         lambda: len(running(lab, "-u", "man")) == NODES, seconds=60)
+            time.sleep(1.5)  # contracts of a second
+            file = lab.work / f"first-line-{number}"
+            begun = time.time()
+            lab.sbatch("-N1", "--gpus=8", "--min-runtime=0:50", user="games",
+                       script=f"#!/bin/bash\ndate +%s%N >{file.name}.new\n"
+                              f"mv {file.name}.new {file.name}\n")
+            lab.wait_for("the debug job has begun", file.exists, seconds=60, every=0.005)
+            waits.append(1000 * (int(file.read_text()) / 1e9 - begun))
+            file.unlink()
+        print(row(name, waits), flush=True)
+        lab.run("scancel", "-u", "man", "-t", "RUNNING", "--signal=KILL", "--full", check=False)
+        victims = running(lab, "-u", "man")
+        if victims:
+            lab.run("scancel", *victims)
+        lab.wait_for("they are gone", lambda: not running(lab, "-u", "man"), seconds=30)
+
+
+def main():
+    parts = sys.argv[1:] or ["contracts", "express", "queue"]
+    folder = Path(tempfile.mkdtemp(prefix="tranche-waits."))
+    folder.chmod(0o755)
+    lab = Lab(folder / "lab", nodes=NODES, gpus=8, settings=SETTINGS)
+    try:
+        fund(lab)
+        if "contracts" in parts:
+            contracts(lab)
+        if "express" in parts:
+            express(lab, "")
+        if "queue" in parts:
+            # Held back by nothing but room: gangs that need all nodes at once.
+            for _ in range(100):
+                lab.sbatch("--array=0-99", "-N4", "--gpus-per-node=8", script="sleep 1",
+                           user="mail")
+            express(lab, ", 10 000 jobs pending")
+        health = lab.json("srank", "--health", "--json")
+        print(f"\npreemptions {health['preemptions']}, end of grace to requeue p50 "
+              f"{health['grace_delay_p50_milliseconds']} ms, p99 "
+              f"{health['grace_delay_p99_milliseconds']} ms")
+    finally:
+        lab.stop()
+
+
+if __name__ == "__main__":
+    main()
