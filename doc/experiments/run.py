@@ -4,8 +4,8 @@
 
     run.py [PART...] [--sreplay PROGRAM] [--out FOLDER] [--seeds 1,2,3,4,5,6]
 
-PART is article, sweeps, knobs, weeks, traces or quick; all but quick unless said. `quick` writes
-nothing into the documents: it holds one seed against the bars, and fails if one is missed.
+PART is article, sweeps, knobs, weeks, traces, starts or quick; all but quick unless said. `quick`
+writes nothing into the documents: it holds one seed against the bars, and fails if one is missed.
 """
 import argparse
 import os
@@ -19,6 +19,7 @@ import bars
 import cheats
 import knobs
 import lab as laboratory
+import start_times
 import sweeps
 import traces
 import weeks
@@ -75,7 +76,8 @@ def quick(lab, seeds):
 
 PARTS = {"article": article.run, "sweeps": lambda lab, seeds: sweeps.run(lab, seeds[:3]),
          "knobs": lambda lab, seeds: knobs.run(lab, seeds[:3]),
-         "weeks": run_weeks, "traces": traces.run}
+         "weeks": run_weeks, "traces": traces.run,
+         "starts": lambda lab, seeds: start_times.run(lab, seeds[:3])}
 
 
 def main():

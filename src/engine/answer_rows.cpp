@@ -85,6 +85,21 @@ void set_where(Json& row, const EngineView& view, const Run& run) {
     row.set("nodes", nodes);
 }
 
+void set_expected_start(Json& row, const EngineView& view, JobId job) {
+    for (const Assembly& assembly : view.view.assemblies) {
+        if (assembly.claimant == job) {
+            set_instant(row, "expected_start_at", assembly.date_at);
+            return;
+        }
+    }
+    if (view.starts == nullptr) {
+        return;
+    }
+    if (const auto it = view.starts->find(job); it != view.starts->end() && it->second > view.at) {
+        set_instant(row, "expected_start_at", it->second);
+    }
+}
+
 std::int64_t funded_milli_hours(const EngineView& view, SideId side) {
     return side < view.funded_milli_seconds.size() ? view.funded_milli_seconds[side] / 3600 : 0;
 }

@@ -19,6 +19,9 @@ ExplainInput explain_input(const EngineView& view);
 Json card_row(const JobCard& card);
 void set_where(Json& row, const EngineView& view, const Run& run);  // "nodes"
 
+// "expected_start_at", where there is a date.
+void set_expected_start(Json& row, const EngineView& view, JobId job);
+
 std::int64_t funded_milli_hours(const EngineView& view, SideId side);
 std::optional<std::int64_t> ratio_of(const EngineView& view, SideId side);
 void set_side_numbers(Json& json, const EngineView& view, SideId side);

@@ -310,6 +310,7 @@ Json answer_queue(const EngineView& view, const Viewer& viewer, const JobFilter&
             }
             set_instant(row, "next_change_at", verdict.next_change_at);
         }
+        set_expected_start(row, view, job.id);
         if (!card->host_reason.empty()) {
             row.set("slurm_reason", card->host_reason);
         }

@@ -29,6 +29,7 @@
 #include "common/wire/envelope.hpp"
 #include "engine/answers.hpp"
 #include "engine/contract_answers.hpp"
+#include "engine/own_answers.hpp"
 #include "engine/real_clock.hpp"
 
 namespace tranche {
@@ -766,6 +767,15 @@ class Service::State {
             return answer_why(*view, viewer, {*job, task.value_or(-1), offset.value_or(-1)},
                               history);
         }
+        if (request.method == "me") {
+            if (const Status status = reader.finish(); !status.ok()) {
+                return status.failure();
+            }
+            return answer_me(*view, viewer);
+        }
+        if (request.method == "try") {
+            return answer_try(*view, viewer, arguments);
+        }
         if (request.method == "edits") {
             const auto most = reader.integer("most", 1, kLargestList);
             if (const Status status = reader.finish(); !status.ok()) {
@@ -806,7 +816,7 @@ class Service::State {
         }
         return Error{"unknown method " + quoted(request.method) +
                      "; known are tree, budget, dump, edit, edits, contract, contract_edits, "
-                     "checkpointed, queue, running, why, health, preemptions, snapshot"};
+                     "checkpointed, queue, running, why, me, try, health, preemptions, snapshot"};
     }
 
     Result<Json> edit(const Viewer& viewer, std::int64_t encoded_at, const Json& arguments) {

@@ -188,6 +188,7 @@ Result<Json> answer_why(const EngineView& view, const Viewer& viewer, const JobN
         }
         sight.hide(*explanation);
         json.set("pending", to_json(*explanation));
+        set_expected_start(json, view, card->id);
     } else if (card != nullptr && card->run_index >= 0) {
         state = "running";
         const auto run_index = static_cast<std::uint32_t>(card->run_index);

@@ -75,7 +75,7 @@ std::string cell_of(const std::string& name, const char* key, const Json& row, c
     if (name == "submitted") {
         return value.as_integer() > 0 ? people_instant(value.as_integer(), now.calendar) : "-";
     }
-    if (name == "next") {
+    if (name == "next" || name == "start") {
         return value.is_integer() ? people_when(value.as_integer(), now) : "-";
     }
     if (name == "budget" && value.as_text().empty()) {
@@ -123,9 +123,10 @@ int show_queue(const CommandLine& line, const TableStyle& style) {
     if (line.has("long")) {
         choices.clear();
         for (const char* name :
-             {"rank",   "priority",  "jobid",  "name",  "user", "account",    "partition",
-              "budget", "class",     "team",   "nodes", "gpus", "minruntime", "resumable",
-              "runs",   "submitted", "reason", "next",  "used", "funded",     "levels"}) {
+             {"rank",       "priority",  "jobid",  "name",      "user",   "account",
+              "partition",  "budget",    "class",  "team",      "nodes",  "gpus",
+              "minruntime", "resumable", "runs",   "submitted", "reason", "next",
+              "start",      "used",      "funded", "levels"}) {
             choices.push_back({name, 0, false});
         }
     }
@@ -273,13 +274,20 @@ int show_why(const CommandLine& line) {
         return print_answer(answer->pretty());
     }
     const Moment now = moment_of(*answer);
-    const std::string shown = answer->at("job").is_object() ? job_text(answer->at("job")) : "";
+    const bool is_part = name->array_task >= 0 || name->het_offset >= 0;
+    const std::string shown = is_part                         ? to_text(*name)
+                              : answer->at("job").is_object() ? job_text(answer->at("job"))
+                                                              : std::string();
     std::string text;
     if (answer->at("pending").is_object()) {
         text += explanation_text(pending_explanation_from_json(answer->at("pending")), now, shown);
     }
     if (answer->at("running").is_object()) {
         text += explanation_text(running_explanation_from_json(answer->at("running")), now, shown);
+    }
+    if (const Json start = answer->at("expected_start_at"); start.is_integer()) {
+        text += "Expected to start by " + people_minute(start.as_integer(), now) +
+                " (an estimate from contract ends and time limits)\n";
     }
     if (const Json array = answer->at("array"); array.is_object()) {
         text += "Of the whole array " + std::to_string(array.at("running").as_integer()) +
@@ -382,6 +390,134 @@ int show_health(const CommandLine& line, const TableStyle& style) {
                : kRefused;
 }
 
+std::string start_text(const Json& row, const Moment& now) {
+    const Json at = row.at("expected_start_at");
+    return !at.is_integer()            ? "no date within two days"
+           : at.as_integer() <= now.at ? "now"
+                                       : "by " + people_minute(at.as_integer(), now) + ", in " +
+                                             people_duration(at.as_integer() - now.at);
+}
+
+int show_me(const CommandLine& line, const TableStyle& style) {
+    const auto answer = ask_controller(line, "me", Json::object());
+    if (!answer.ok()) {
+        return complain(srank_table(), answer.error(), kRefused);
+    }
+    if (line.has("json")) {
+        return print_answer(answer->pretty());
+    }
+    const Moment now = moment_of(*answer);
+    const auto hours = [](const Json& row, const char* key) {
+        const Json value = row.at(key);
+        return value.is_number() ? people_gpu_hours(value.as_thousandths()) : std::string("-");
+    };
+    std::vector<std::vector<std::string>> budgets, runs, queue;
+    for (const Json& row : rows_of(answer->at("budgets"))) {
+        budgets.push_back({row.at("budget").as_text(), hours(row, "used_gpu_hours"),
+                           hours(row, "funded_gpu_hours"), people_ratio(ratio_of(row.at("ratio"))),
+                           hours(row, "my_used_gpu_hours"), hours(row, "my_free_gpu_hours")});
+    }
+    for (const Json& row : rows_of(answer->at("running"))) {
+        const RunningExplanation e = running_explanation_from_json(row.at("outlook"));
+        runs.push_back({job_text(row), row.at("name").as_text(), e.budget, std::to_string(e.gpus),
+                        people_clock(e.started_at, now), protected_text(e, now),
+                        e.leaving_for != 0 ? "leaves for job " + std::to_string(e.leaving_for)
+                        : e.resumable      ? "requeued when taken"
+                                           : "ends when taken"});
+    }
+    for (const Json& row : rows_of(answer->at("queue"))) {
+        queue.push_back(
+            {std::to_string(row.at("rank").as_integer()), job_text(row), row.at("name").as_text(),
+             row.at("budget").as_text(), std::to_string(row.at("gpus").as_integer()),
+             min_runtime_text(row), row.at("wait_reason").as_text(),
+             row.at("could_start").as_boolean() ? start_text(row, now) : std::string("-")});
+    }
+    const auto part = [&](const char* title, const char* none,
+                          const std::vector<TableColumn>& heads,
+                          const std::vector<std::vector<std::string>>& rows) {
+        return std::string(style.parsable ? "" : title) + (style.parsable ? "" : ":\n") +
+               (rows.empty() ? (style.parsable ? std::string() : std::string(none) + "\n")
+                             : table_text(heads, rows, style));
+    };
+    const std::string window = people_duration(answer->at("window_seconds").as_integer());
+    const std::string gap = style.parsable ? "" : "\n";
+    return print_answer(part(("My budgets, the last " + window).c_str(), "no budget pays for you",
+                             {{"BUDGET"},
+                              {"USED(GPUh)", true},
+                              {"FUNDED(GPUh)", true},
+                              {"RATIO", true},
+                              {"MINE(GPUh)", true},
+                              {"MINE_FREE(GPUh)", true}},
+                             budgets) +
+                        gap +
+                        part("Running", "nothing",
+                             {{"JOBID", true},
+                              {"NAME"},
+                              {"BUDGET"},
+                              {"GPUS", true},
+                              {"STARTED"},
+                              {"PROTECTED_UNTIL"},
+                              {"THEN"}},
+                             runs) +
+                        gap +
+                        part("Waiting", "nothing",
+                             {{"RANK", true},
+                              {"JOBID", true},
+                              {"NAME"},
+                              {"BUDGET"},
+                              {"GPUS", true},
+                              {"MIN_RUNTIME", true},
+                              {"REASON"},
+                              {"EXPECTED_START"}},
+                             queue));
+}
+
+std::string shape_text(const Json& row) {
+    const std::int64_t nodes = row.at("nodes").as_integer(), gpus = row.at("gpus").as_integer();
+    const std::int64_t seconds = row.at("min_runtime_seconds").as_integer();
+    return std::to_string(gpus) + (gpus == 1 ? " GPU" : " GPUs") + " on " + std::to_string(nodes) +
+           (nodes == 1 ? " node" : " nodes") +
+           (seconds == 0 ? ", free" : ", " + format_duration(seconds) + " protected");
+}
+
+int show_try(const CommandLine& line, const TableStyle& style) {
+    const auto arguments = try_arguments(line.value("try"));
+    if (!arguments.ok()) {
+        return complain(srank_table(), arguments.error(), kUsage);
+    }
+    const auto answer = ask_controller(line, "try", *arguments);
+    if (!answer.ok()) {
+        return complain(srank_table(), answer.error(), kRefused);
+    }
+    if (line.has("json")) {
+        return print_answer(answer->pretty());
+    }
+    const Moment now = moment_of(*answer);
+    if (const Json note = answer->at("note"); note.is_text()) {
+        complain(srank_table(), note.as_text(), kDone);
+    }
+    std::vector<std::vector<std::string>> rows;
+    const auto add = [&](const char* what, const Json& row) {
+        rows.push_back({what, shape_text(row), row.at("class").as_text(),
+                        std::to_string(row.at("rank").as_integer()) + " of " +
+                            std::to_string(row.at("ranked").as_integer()),
+                        start_text(row, now)});
+    };
+    add("asked", answer->at("asked"));
+    for (const Json& row : rows_of(answer->at("sooner"))) {
+        add("sooner", row);
+    }
+    std::string text =
+        table_text({{"WHAT"}, {"SHAPE"}, {"CLASS"}, {"RANK"}, {"EXPECTED_START"}}, rows, style);
+    if (!style.parsable) {
+        text += "Budget " +
+                (answer->at("budget").as_text().empty() ? std::string("(none)")
+                                                        : answer->at("budget").as_text()) +
+                "; estimated from contract ends and time limits, nothing was submitted\n";
+    }
+    return print_answer(text);
+}
+
 int run(int count, char** arguments) {
     const CommandTable& table = srank_table();
     const auto line = parse_command_line(table, count, arguments);
@@ -390,12 +526,6 @@ int run(int count, char** arguments) {
     }
     if (const auto code = print_about(table, *line)) {
         return *code;
-    }
-    if (!line->words.empty()) {
-        return complain(
-            table,
-            "'" + line->words.front() + "' is not expected; options only, srank --help lists them",
-            kUsage);
     }
     if (const Status status = check_views(*line); !status.ok()) {
         return complain(table, status.error(), kUsage);
@@ -407,6 +537,12 @@ int run(int count, char** arguments) {
     }
     if (line->has("health")) {
         return show_health(*line, style);
+    }
+    if (line->has("try")) {
+        return show_try(*line, style);
+    }
+    if (!line->words.empty()) {
+        return show_me(*line, style);
     }
     return line->has("running") ? show_running(*line, style) : show_queue(*line, style);
 }

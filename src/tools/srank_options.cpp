@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "common/base/quoted.hpp"
+#include "common/config/time_format.hpp"
 
 namespace tranche {
 namespace {
@@ -64,6 +65,8 @@ const std::vector<ColumnName>& srank_columns() {
         {'s', "slurmreason", "SLURM_REASON", "slurm_reason", false, "Slurm's own reason"},
         {'N', "next", "NEXT_CHANGE", "next_change_at", false,
          "when a contract's end can change that"},
+        {'T', "start", "EXPECTED_START", "expected_start_at", false,
+         "by when it is expected to start, an estimate"},
         {'U', "used", "USED(GPUh)", "used_gpu_hours", true, "what its budget used in the window"},
         {'F', "funded", "FUNDED(GPUh)", "funded_gpu_hours", true,
          "what its budget was funded in the window"},
@@ -88,13 +91,19 @@ const CommandTable& srank_table() {
         CommandTable made;
         made.name = "srank";
         made.about = "Shows the ranked queue, and why a job waits, runs or was preempted.";
-        made.usages = {"[OPTIONS]", "[OPTIONS] --running", "[OPTIONS] --why JOBID",
+        made.usages = {"[OPTIONS]",
+                       "[OPTIONS] me",
+                       "[OPTIONS] --running",
+                       "[OPTIONS] --why JOBID",
+                       "[OPTIONS] --try \"-N4 --min-runtime=2h\"",
                        "[OPTIONS] --health"};
         made.options = common_options();
         const std::vector<OptionRow> own = {
             {'h', "no-header", nullptr, "the same as -n"},
             {'r', "running", nullptr, "running jobs: protected until, who could take them"},
             {'w', "why", "JOBID", "why a job waits, who could take it, or who took its place"},
+            {'\0', "try", "WORDS",
+             "when a job asked for by these words of sbatch would start, and what starts sooner"},
             {'\0', "health", nullptr, "how the controller's part is doing"},
             {'j', "jobs", "LIST", "only these jobs"},
             {'u', "user", "LIST", "only jobs of these users"},
@@ -136,13 +145,102 @@ Result<Json> filter_of(const CommandLine& line) {
     return filter;
 }
 
+Result<Json> try_arguments(const std::string& text) {
+    static const CommandTable words = [] {
+        CommandTable made;
+        made.name = "--try";
+        made.about = "";
+        made.options = {{'N', "nodes", "N", ""},          {'G', "gpus", "N", ""},
+                        {'\0', "gpus-per-node", "N", ""}, {'\0', "gres", "LIST", ""},
+                        {'\0', "min-runtime", "T", ""},   {'t', "time", "T", ""},
+                        {'\0', "resumable", nullptr, ""}, {'\0', "exclusive", nullptr, ""},
+                        {'p', "partition", "P", ""},      {'A', "account", "A", ""},
+                        {'\0', "budget", "B", ""},        {'\0', "team-priority", "P", ""}};
+        made.more = "";
+        return made;
+    }();
+    const std::vector<std::string> given = split_list(text, ' ');
+    std::vector<std::string> copies = {"--try"};
+    copies.insert(copies.end(), given.begin(), given.end());
+    std::vector<char*> arguments;
+    for (std::string& word : copies) {
+        arguments.push_back(word.data());
+    }
+    arguments.push_back(nullptr);
+    constexpr const char* kKnown =
+        "; -N, --gpus, --gpus-per-node, --gres=gpu:, --min-runtime, --time, --resumable, "
+        "--exclusive, --team-priority, -p, -A and --budget would be right";
+    const auto line = parse_command_line(words, static_cast<int>(copies.size()), arguments.data());
+    if (!line.ok()) {
+        return Error{"--try " + line.error().substr(0, line.error().find(';')) + kKnown};
+    }
+    if (!line->words.empty()) {
+        return Error{"--try " + quoted(line->words.front()) + " is not known" + kKnown};
+    }
+    Json json = Json::object();
+    const auto count = [&](const std::string& option, std::string value,
+                           const char* key) -> Status {
+        // gpu:h100:4, h100:4
+        if (const std::size_t colon = value.rfind(':'); colon != std::string::npos) {
+            json.set("gpu_type", value.substr(0, colon));
+            value = value.substr(colon + 1);
+        }
+        const auto number = parse_number(value, 1000000);
+        if (!number.ok() || *number == 0) {
+            return Error{"--try: --" + option + "=" + quoted(line->value(option)) +
+                         " is not a number from 1 on"};
+        }
+        json.set(key, *number);
+        return {};
+    };
+    for (const auto& [option, value] : line->options) {
+        Status status;
+        if (option == "nodes") {
+            status = count(option, value, "nodes");
+        } else if (option == "gpus") {
+            status = count(option, value, "gpus");
+        } else if (option == "gpus-per-node") {
+            status = count(option, value, "gpus_per_node");
+        } else if (option == "gres") {
+            if (value != "gpu" && !value.starts_with("gpu:")) {
+                status = Error{"--try: --gres=" + quoted(value) + "; gpu:4 would be right"};
+            } else {
+                status = count(option, value == "gpu" ? "1" : value.substr(4), "gpus_per_node");
+            }
+        } else if (option == "min-runtime" || option == "time") {
+            const auto seconds = parse_time_span(value, PlainNumber::minutes);
+            if (!seconds.ok()) {
+                return Error{"--try: --" + option + ": " + seconds.error()};
+            }
+            json.set(option == "time" ? "time_limit_seconds" : "min_runtime_seconds", *seconds);
+        } else if (option == "resumable" || option == "exclusive") {
+            json.set(option.c_str(), true);
+        } else if (option == "team-priority") {
+            json.set("team_priority", value);
+        } else {
+            json.set(option.c_str(), value);
+        }
+        if (!status.ok()) {
+            return status.failure();
+        }
+    }
+    return json;
+}
+
 Status check_views(const CommandLine& line) {
+    const bool me = line.words.size() == 1 && line.words.front() == "me";
+    if (!line.words.empty() && !me) {
+        return Error{quoted(line.words.front()) +
+                     " is not expected; me, or options, srank --help lists them"};
+    }
     const char* view = line.has("why")       ? "--why"
                        : line.has("running") ? "--running"
                        : line.has("health")  ? "--health"
+                       : line.has("try")     ? "--try"
+                       : me                  ? "me"
                                              : nullptr;
-    if (line.has("why") + line.has("running") + line.has("health") > 1) {
-        return Error{"one of --why, --running and --health at a time"};
+    if (line.has("why") + line.has("running") + line.has("health") + line.has("try") + me > 1) {
+        return Error{"one of me, --why, --running, --health and --try at a time"};
     }
     if (view == nullptr) {
         return {};

@@ -18,6 +18,11 @@ const CommandTable& srank_table();
 // -j -u -A -p and --budget as the service's filter.
 Result<Json> filter_of(const CommandLine& line);
 
+// The words of sbatch behind --try as the service's arguments: -N, --gpus, --gpus-per-node,
+// --gres=gpu:, --min-runtime, --time, --resumable, --exclusive, --team-priority, -p, -A, --budget.
+// Others are refused by name.
+Result<Json> try_arguments(const std::string& text);
+
 // What is asked to be shown, at once and with that view's options.
 Status check_views(const CommandLine& line);
 

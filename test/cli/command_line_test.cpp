@@ -370,6 +370,33 @@ TEST(Table, texts_of_others_do_not_act_on_the_terminal) {
     EXPECT_EQ(table_text({{"X"}}, {{"a\033[2Jb\nc\xC2\x9B"}}, style), "a?[2Jb?c?\n");
 }
 
+TEST(Try, takes_the_words_of_sbatch_and_refuses_others_by_name) {
+    const auto asked = [](const std::string& words) {
+        const auto json = try_arguments(words);
+        return json.ok() ? json->compact() : "refused: " + json.error();
+    };
+    EXPECT_EQ(asked("-N4 --min-runtime=2h"), R"({"min_runtime_seconds":7200,"nodes":4})");
+    EXPECT_EQ(asked("-N 2 --gres=gpu:h100:4 --resumable"),
+              R"({"gpu_type":"h100","gpus_per_node":4,"nodes":2,"resumable":true})");
+    EXPECT_EQ(asked("--gpus=8 --min-runtime 30 -t 1-00:00:00 -p main -A acc --budget=b"),
+              R"({"account":"acc","budget":"b","gpus":8,"min_runtime_seconds":1800,)"
+              R"("partition":"main","time_limit_seconds":86400})");
+    EXPECT_EQ(asked("--gres=gpu --exclusive --team-priority=high"),
+              R"({"exclusive":true,"gpus_per_node":1,"team_priority":"high"})");
+    for (const auto& [words, named] : {std::pair{"--mem=4G", "--mem"},
+                                       {"-N4 -c 3", "-c"},
+                                       {"train.sh", "train.sh"},
+                                       {"--gpus=many", "many"},
+                                       {"--gpus=0", "0"},
+                                       {"--gres=shard:2", "shard:2"},
+                                       {"--min-runtime=soon", "soon"},
+                                       {"-N", "-N"}}) {
+        const std::string answer = asked(words);
+        EXPECT_TRUE(answer.starts_with("refused: ")) << answer;
+        EXPECT_NE(answer.find(named), std::string::npos) << answer;
+    }
+}
+
 TEST(Instants, are_read_as_slurm_s_commands_read_them) {
     std::tm broken{};
     broken.tm_year = 126;

@@ -73,9 +73,9 @@ std::string own_text(const OwnLoss& loss, const std::string& budget) {
     return text + "it was submitted earlier\n";
 }
 
-std::string outlook_line(const TakeOutlook& outlook, const Moment& now) {
-    std::string text = "  " + job_text(outlook.job) + whose(outlook.budget, outlook.user) + ", " +
-                       gpus_text(outlook.gpus) + ": ";
+std::string outlook_rest(const TakeOutlook& outlook, const Moment& now) {
+    std::string text = whose(outlook.budget, outlook.user) + ", " + gpus_text(outlook.gpus);
+    text += ": ";
     text += outlook.may ? from_text(outlook, now) + ", " + take_reason_text(outlook.reason)
                         : take_reason_text(outlook.reason);
     if (!outlook.level.empty()) {
@@ -86,6 +86,38 @@ std::string outlook_line(const TakeOutlook& outlook, const Moment& now) {
         }
     }
     return text + "\n";
+}
+
+// A line for each job, or one for several that differ in nothing but their ids.
+std::string outlook_lines(const std::vector<TakeOutlook>& outlooks, std::size_t most,
+                          const Moment& now) {
+    constexpr std::size_t kNamed = 4;
+    std::vector<std::pair<std::string, std::vector<JobId>>> groups;
+    for (std::size_t i = 0; i < std::min(most, outlooks.size()); ++i) {
+        std::string rest = outlook_rest(outlooks[i], now);
+        const auto same = std::find_if(groups.begin(), groups.end(),
+                                       [&](const auto& group) { return group.first == rest; });
+        if (same == groups.end()) {
+            groups.push_back({std::move(rest), {outlooks[i].job}});
+        } else {
+            same->second.push_back(outlooks[i].job);
+        }
+    }
+    std::string text;
+    for (const auto& [rest, jobs] : groups) {
+        text += "  ";
+        if (jobs.size() == 1) {
+            text += job_text(jobs.front());
+        } else {
+            text += std::to_string(jobs.size()) + " jobs";
+            for (std::size_t i = 0; i < std::min(jobs.size(), kNamed) && jobs[i] != 0; ++i) {
+                text += (i == 0 ? " (" : ", ") + std::to_string(jobs[i]);
+            }
+            text += jobs.front() == 0 ? "" : jobs.size() > kNamed ? ", …)" : ")";
+        }
+        text += rest;
+    }
+    return text;
 }
 
 }  // namespace
@@ -243,19 +275,15 @@ std::string explanation_text(const PendingExplanation& e, const Moment& now,
     if (!e.could_take.empty()) {
         text += "Whom it could take (" + gpus_text(e.could_take_gpus_now) + " now, " +
                 std::to_string(e.could_take_gpus_later) + " later, by today's ratios):\n";
-        for (const TakeOutlook& outlook : e.could_take) {
-            text += outlook_line(outlook, now);
-        }
+        text += outlook_lines(e.could_take, e.could_take.size(), now);
         if (e.could_take_count > e.could_take.size()) {
             text += "  and " + std::to_string(e.could_take_count - e.could_take.size()) + " more\n";
         }
     }
     if (!e.cannot_take.empty()) {
         text += "Out of its reach:\n";
-        const std::size_t shown = std::min<std::size_t>(e.cannot_take.size(), 5);
-        for (std::size_t i = 0; i < shown; ++i) {
-            text += outlook_line(e.cannot_take[i], now);
-        }
+        const std::size_t shown = std::min<std::size_t>(e.cannot_take.size(), 12);
+        text += outlook_lines(e.cannot_take, shown, now);
         if (e.cannot_take_count > shown) {
             text += "  and " + std::to_string(e.cannot_take_count - shown) + " more\n";
         }
@@ -304,9 +332,7 @@ std::string explanation_text(const RunningExplanation& e, const Moment& now,
         text +=
             "Who could take it (of each budget that waits the first and the smallest, by today's "
             "ratios):\n";
-        for (const TakeOutlook& outlook : e.takers) {
-            text += outlook_line(outlook, now);
-        }
+        text += outlook_lines(e.takers, e.takers.size(), now);
         if (e.takers_count > e.takers.size()) {
             text += "  and " + std::to_string(e.takers_count - e.takers.size()) + " more\n";
         }
