@@ -38,18 +38,24 @@ class Pass : public passing::PassHead {
     PassResult run() {
         empty_drains();
         begin_assemblies();
+        result_.next_contract_end_at = sums_.next_contract_end_at;
         if (classes_ != nullptr) {
             look_for_live_classes();
         }
         ranking_.show_only(classes_ == nullptr ? nullptr : &wanted_);
         RankedEntry entry;
         bool more = ranking_.next(entry);
-        while (more && entry.band == Band::plan) {
+        for (; more && entry.band == Band::plan; ++position_) {
             try_planned(entry.job);
             more = ranking_.next(entry);
         }
-        for (; more && !blocked_ && !nothing_left(); more = ranking_.next(entry)) {
+        for (; more && !blocked_ && !nothing_left(); ++position_) {
             visit(entry);
+            more = ranking_.next(entry);
+        }
+        if (sums_.allowed_protected_gpus < sums_.available_gpus) {
+            result_.headroom_left_gpus =
+                std::max<std::int64_t>(sums_.allowed_protected_gpus - protected_gpus_, 0);
         }
         for (std::uint32_t index = 0; index < result_.verdicts.size(); ++index) {
             if (view_.pending[index].goes_with != 0) {
@@ -188,6 +194,7 @@ class Pass : public passing::PassHead {
             over_headroom && job.resumable && settings_.has(Rule::headroom_starts_free);
         if (over_headroom && !as_free) {
             verdict.reason = WaitReason::headroom;
+            verdict.next_change_at = sums_.next_contract_end_at;
             return false;
         }
         const std::int64_t contract_end = contract_end_of(job, allocated && !as_free);
@@ -201,6 +208,7 @@ class Pass : public passing::PassHead {
         }
         if (as_free) {
             verdict.reason = WaitReason::headroom;
+            verdict.next_change_at = sums_.next_contract_end_at;
             return false;
         }
         if (!allocated && settings_.has(Rule::free_never_takes)) {

@@ -85,6 +85,17 @@ struct AssemblyDecision {
     bool granted = false;  // new: it is a grant
 };
 
+// Nodes that are kept for a large job: what a host that leaves the starting to a scheduler of its
+// own has to forbid (entrance.hpp). Only of passes that look at every job.
+struct NodeKeeping {
+    JobId claimant = 0;
+    std::vector<NodeIndex> nodes;
+    std::int64_t until_at = 0;  // contracts that begin there must be over by then
+    bool closed = false;        // nobody enters, free work neither
+    // It holds for what stands behind that entry of the ranking; nullopt: for everybody.
+    std::optional<std::uint32_t> behind;
+};
+
 struct PassRules {
     bool one_plan_per_node = false;  // Slurm can keep a node for one claimant only
     bool large_jobs = true;          // reservations and assemblies
@@ -101,6 +112,11 @@ struct PassResult {
     std::vector<std::uint32_t> turns_come;  // indices into pending: their turn for an assembly
     std::vector<JobVerdict> verdicts;       // by index into pending
     std::int64_t wake_at = kNever;          // the next contract end or other known instant
+    std::vector<NodeKeeping> keepings;
+    // GPUs that may still come under contract, and when the next contract ends; kNever: no part is
+    // kept open, no contract runs.
+    std::int64_t headroom_left_gpus = kNever;
+    std::int64_t next_contract_end_at = kNever;
 
     bool decides() const noexcept {
         return !starts.empty() || !plans.empty() || !turns.empty() || !drains.empty() ||

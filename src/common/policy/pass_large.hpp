@@ -14,15 +14,25 @@ class PassLarge : public PassClaims {
         return std::find(done_.begin(), done_.end(), job) != done_.end();
     }
 
-    void keep_until(const std::vector<NodeIndex>& nodes, std::int64_t date_at) {
+    // `behind`: for the jobs behind the one that is being tried; else for everybody.
+    void keep_until(JobId claimant, const std::vector<NodeIndex>& nodes, std::int64_t date_at,
+                    bool behind) {
         if (!settings_.has(Rule::entrance)) {
             return;
         }
+        note_keeping({claimant, nodes, date_at, false,
+                      behind ? std::optional<std::uint32_t>(position_) : std::nullopt});
         for (const NodeIndex n : nodes) {
             room_[n].until = std::min(room_[n].until, date_at);
             future_[n].until = std::min(future_[n].until, date_at);
         }
         classes_dirty_ = true;
+    }
+
+    void note_keeping(NodeKeeping keeping) {
+        if (classes_ == nullptr) {
+            result_.keepings.push_back(std::move(keeping));
+        }
     }
 
     // Nobody else is given these.
@@ -55,6 +65,7 @@ class PassLarge : public PassClaims {
         for (const Assembly& standing : view_.assemblies) {
             if (std::any_of(view_.plans.begin(), view_.plans.end(),
                             [&](const Plan& plan) { return plan.claimant == standing.claimant; })) {
+                note_keeping({standing.claimant, standing.nodes, view_.now, true, {}});
                 continue;
             }
             const std::uint32_t index = pending_index(standing.claimant);
@@ -68,7 +79,8 @@ class PassLarge : public PassClaims {
     void go_on_with(const Assembly& standing, std::uint32_t index) {
         const PendingJob& job = view_.pending[index];
         Assembly assembly = standing;
-        if (!replace_unusable(assembly, job)) {
+        // One that is held or put off meanwhile keeps nothing from others.
+        if (job.block != StartBlock::none || !replace_unusable(assembly, job)) {
             result_.dropped_assemblies.push_back(job.id);
             --standing_assemblies_;
             return;
@@ -86,20 +98,26 @@ class PassLarge : public PassClaims {
             start(index, job, std::move(*where), false, false, true);
             verdict.reason = WaitReason::starting;
             done_.push_back(index);
+            note_keeping({job.id, assembly.nodes, assembly.date_at, true, {}});
             return;
         }
         if (view_.now < assembly.date_at) {
-            keep_until(assembly.nodes, assembly.date_at);
+            keep_until(job.id, assembly.nodes, assembly.date_at, false);
             wake_at(assembly.date_at);
-            assembling_.push_back(index);
+            assembling_.push_back({index, assembly.date_at});
             return;
         }
-        for (const NodeIndex n : assembly.nodes) {
+        if (settings_.has(Rule::assembly_closed)) {
             // Past the date nobody enters.
-            if (settings_.has(Rule::assembly_closed)) {
+            for (const NodeIndex n : assembly.nodes) {
                 room_[n].open = false;
                 future_[n].plannable = false;
             }
+            note_keeping({job.id, assembly.nodes, assembly.date_at, true, {}});
+        }
+        if (!job.plannable) {
+            assembling_.push_back({index, assembly.date_at});
+            return;
         }
         own = only(future_, assembly.nodes);
         const Claimant claimant{&job, effective(job.team_priority, job.budget, job.member), false,
@@ -128,19 +146,21 @@ class PassLarge : public PassClaims {
             verdict.reason = WaitReason::planned;
             done_.push_back(index);
         } else {
-            assembling_.push_back(index);
+            assembling_.push_back({index, assembly.date_at});
         }
     }
 
     // A copy in which only those nodes are open to it.
-    static std::vector<RoomNode> only(const std::vector<RoomNode>& room,
-                                      const std::vector<NodeIndex>& nodes) {
+    std::vector<RoomNode> only(const std::vector<RoomNode>& room,
+                               const std::vector<NodeIndex>& nodes) const {
         std::vector<RoomNode> copy = room;
         for (RoomNode& node : copy) {
             node.open = node.plannable = false;
         }
         for (const NodeIndex n : nodes) {
-            copy[n].open = copy[n].plannable = true;
+            // Not where another plan stands, if a node can be kept for one claimant only.
+            copy[n].open = !rules_.one_plan_per_node || sums_.room[n].open;
+            copy[n].plannable = !rules_.one_plan_per_node || sums_.future[n].plannable;
             copy[n].until = kNever;
         }
         return copy;
@@ -187,14 +207,15 @@ class PassLarge : public PassClaims {
                 left.push_back(n);
             }
         }
-        if (left.size() == assembly.nodes.size()) {
+        // Also where the host's configuration has lost some.
+        if (left.size() >= job.shape.nodes) {
             return true;
         }
         if (!settings_.has(Rule::assembly_replaces)) {
             return false;
         }
         JobShape missing = job.shape;
-        missing.nodes = static_cast<std::uint32_t>(assembly.nodes.size() - left.size());
+        missing.nodes = static_cast<std::uint32_t>(job.shape.nodes - left.size());
         missing.gpus = job.shape.gpus_on(0) * missing.nodes;
         const Claimant claimant{&job, effective(job.team_priority, job.budget, job.member), false,
                                 true};
@@ -213,11 +234,14 @@ class PassLarge : public PassClaims {
 
     // A job that can neither start nor plan: its turn, an assembly, a reservation.
     void consider_large(const RankedEntry& entry, const PendingJob& job, JobVerdict& verdict) {
-        if (std::find(assembling_.begin(), assembling_.end(), entry.job) != assembling_.end()) {
-            verdict.reason = WaitReason::assembling;
-            return;
+        for (const auto& [index, date_at] : assembling_) {
+            if (index == entry.job) {
+                verdict.reason = WaitReason::assembling;
+                verdict.next_change_at = date_at;
+                return;
+            }
         }
-        if (settings_.max_assemblies > 0 && is_gang(entry.job)) {
+        if (settings_.max_assemblies > 0 && job.plannable && is_gang(entry.job)) {
             if (try_assembly(entry, job, verdict)) {
                 return;
             }
@@ -266,12 +290,12 @@ class PassLarge : public PassClaims {
         ++standing_assemblies_;
         granted_ = true;
         close(found.nodes);
-        keep_until(found.nodes, found.date_at);
+        keep_until(job.id, found.nodes, found.date_at, false);
         protected_gpus_ += job.shape.gpus;
         wake_at(found.date_at);
         verdict.reason = WaitReason::assembling;
         verdict.next_change_at = found.date_at;
-        assembling_.push_back(entry.job);
+        assembling_.push_back({entry.job, found.date_at});
         return true;
     }
 
@@ -310,7 +334,7 @@ class PassLarge : public PassClaims {
         }
         take(room_, parts);
         take(future_, parts);
-        keep_until(whole, std::max(found.date_at, view_.now));
+        keep_until(job.id, whole, std::max(found.date_at, view_.now), true);
     }
 };
 

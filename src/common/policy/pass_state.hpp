@@ -299,12 +299,14 @@ class PassState {
     std::int64_t protected_gpus_;
     std::int64_t evictions_;
     std::vector<RoomNode> empty_, room_, future_;
-    std::vector<bool> taken_;   // by run: leaves or turns by a decision of this pass
-    std::vector<bool> passed_;  // by run: its job waits for its turn, and was passed
-    std::vector<std::uint32_t> done_, assembling_;  // jobs
+    std::vector<bool> taken_;          // by run: leaves or turns by a decision of this pass
+    std::vector<bool> passed_;         // by run: its job waits for its turn, and was passed
+    std::vector<std::uint32_t> done_;  // jobs
+    std::vector<std::pair<std::uint32_t, std::int64_t>> assembling_;  // jobs and their dates
     std::int64_t standing_assemblies_ = 0, reserved_ = 0;
-    bool granted_ = false;      // an assembly, in this pass
-    std::vector<bool> closed_;  // nodes that are reserved, or an assembly's
+    std::uint32_t position_ = 0;  // in the ranking
+    bool granted_ = false;        // an assembly, in this pass
+    std::vector<bool> closed_;    // nodes that are reserved, or an assembly's
     bool somebody_waits_ = false;
     // Contract ends from which on there is no place for the shape.
     std::unordered_map<JobShape, std::int64_t, ShapeHash> no_free_place_, no_future_place_;
