@@ -119,6 +119,20 @@ CREATE TABLE contract_edit (
     PRIMARY KEY (number, place)) WITHOUT ROWID;
 )sql";
 
+constexpr const char* kStep5 = R"sql(
+CREATE TABLE assembly (
+    claimant INTEGER NOT NULL, turn_at INTEGER NOT NULL, budget TEXT NOT NULL, user TEXT NOT NULL,
+    gpus INTEGER NOT NULL, weight_milli INTEGER NOT NULL, commitment_seconds INTEGER NOT NULL,
+    granted_at INTEGER NOT NULL,  -- 0: not yet
+    date_at INTEGER NOT NULL,
+    nodes TEXT NOT NULL,          -- separated by commas
+    started_at INTEGER NOT NULL, ended_at INTEGER NOT NULL, outcome TEXT NOT NULL,
+    PRIMARY KEY (claimant, turn_at)) WITHOUT ROWID;
+CREATE INDEX assembly_by_grant ON assembly (budget, granted_at);
+CREATE TABLE held_back (job INTEGER PRIMARY KEY, until_at INTEGER NOT NULL,
+                        begin_at INTEGER NOT NULL);
+)sql";
+
 std::int64_t query_integer(sqlite3* connection, const char* sql) {
     Statement statement(connection, sql);
     return statement.step() ? statement.integer(0) : 0;
@@ -359,7 +373,7 @@ std::int64_t limit_of(std::size_t most) {
 }  // namespace
 
 const char* ledger_schema_step(int version) {
-    constexpr const char* kSteps[] = {kStep1, kStep2, kStep3, kStep4};
+    constexpr const char* kSteps[] = {kStep1, kStep2, kStep3, kStep4, kStep5};
     return version >= 1 && version <= kLedgerSchemaVersion ? kSteps[version - 1] : "";
 }
 
@@ -377,7 +391,7 @@ bool TreeEditRow::operator==(const TreeEditRow& other) const {
 bool LedgerBatch::empty() const {
     return edits.empty() && begun.empty() && ended.empty() && jobs.empty() && jobs_gone.empty() &&
            preemptions.empty() && !plans && capacity.empty() && parts.empty() &&
-           contract_edits.empty();
+           contract_edits.empty() && assemblies.empty() && !held_back;
 }
 
 void LedgerBatch::append(LedgerBatch later) {
@@ -399,6 +413,10 @@ void LedgerBatch::append(LedgerBatch later) {
     move_in(capacity, later.capacity);
     move_in(parts, later.parts);
     move_in(contract_edits, later.contract_edits);
+    move_in(assemblies, later.assemblies);
+    if (later.held_back) {
+        held_back = std::move(later.held_back);
+    }
     if (later.plans) {
         plans = std::move(later.plans);
     }
@@ -688,6 +706,66 @@ struct LedgerDatabase::State {
         }
     }
 
+    void write_assemblies(const std::vector<AssemblyRow>& rows) {
+        Statement put(db(),
+                      "INSERT INTO assembly VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+                      "ON CONFLICT (claimant, turn_at) DO UPDATE SET "
+                      "granted_at = excluded.granted_at, date_at = excluded.date_at, "
+                      "nodes = excluded.nodes, started_at = excluded.started_at, "
+                      "ended_at = excluded.ended_at, outcome = excluded.outcome");
+        for (const AssemblyRow& row : rows) {
+            put.with(row.claimant, row.turn_at, row.budget, row.user, row.gpus, row.weight_milli,
+                     row.commitment_seconds, row.granted_at, row.date_at, joined(row.nodes),
+                     row.started_at, row.ended_at, row.outcome)
+                .run();
+        }
+    }
+
+    void write_held_back(const std::vector<HeldBackRow>& rows) {
+        execute(db(), "DELETE FROM held_back");
+        Statement put(db(), "INSERT INTO held_back VALUES (?, ?, ?)");
+        for (const HeldBackRow& row : rows) {
+            put.with(row.job, row.until_at, row.begin_at).run();
+        }
+    }
+
+    std::vector<AssemblyRow> assemblies(const std::string& where) {
+        std::vector<AssemblyRow> out;
+        Statement select(db(), ("SELECT claimant, turn_at, budget, user, gpus, weight_milli, "
+                                "commitment_seconds, granted_at, date_at, nodes, started_at, "
+                                "ended_at, outcome FROM assembly a " +
+                                where)
+                                   .c_str());
+        while (select.step()) {
+            AssemblyRow& row = out.emplace_back();
+            row.claimant = static_cast<JobId>(select.integer(0));
+            row.turn_at = select.integer(1);
+            row.budget = select.text(2);
+            row.user = select.text(3);
+            row.gpus = select.integer(4);
+            row.weight_milli = select.integer(5);
+            row.commitment_seconds = select.integer(6);
+            row.granted_at = select.integer(7);
+            row.date_at = select.integer(8);
+            row.nodes = split(select.text(9));
+            row.started_at = select.integer(10);
+            row.ended_at = select.integer(11);
+            row.outcome = select.text(12);
+        }
+        return out;
+    }
+
+    void load_large_jobs(LedgerContents& out) {
+        out.assemblies = assemblies(
+            "WHERE ended_at = 0 OR (granted_at > 0 AND granted_at = (SELECT max(granted_at) FROM "
+            "assembly b WHERE b.budget = a.budget)) ORDER BY turn_at, claimant");
+        Statement held(db(), "SELECT job, until_at, begin_at FROM held_back ORDER BY job");
+        while (held.step()) {
+            out.held_back.push_back(
+                {static_cast<JobId>(held.integer(0)), held.integer(1), held.integer(2)});
+        }
+    }
+
     void load_trees(LedgerContents& out) {
         Statement base(db(), "SELECT max(number) FROM tree_edit WHERE at <= ?");
         base.with(out.since_at).step();
@@ -937,6 +1015,10 @@ Status LedgerDatabase::apply(const LedgerBatch& batch) {
         for (const CapacityRow& row : batch.capacity) {
             capacity.with(row.at, row.available_weight_milli).run();
         }
+        s.write_assemblies(batch.assemblies);
+        if (batch.held_back) {
+            s.write_held_back(*batch.held_back);
+        }
     });
 }
 
@@ -949,6 +1031,7 @@ Result<LedgerContents> LedgerDatabase::load(std::int64_t since, std::int64_t pre
         s.load_segments(out);
         s.load_plans(out);
         s.load_rest(out, preemptions_since);
+        s.load_large_jobs(out);
         Statement express(s.db(), (std::string("SELECT ") + kSegmentColumns +
                                    "WHERE s.charged_until > ? AND s.ended_at > 0 AND "
                                    "s.express <> 0 ORDER BY s.id")
@@ -1030,6 +1113,20 @@ Result<std::vector<PreemptionRecord>> LedgerDatabase::preemptions(std::int64_t f
         while (select.step()) {
             out.push_back(read_preemption(select));
         }
+    });
+    if (!status.ok()) {
+        return status.failure();
+    }
+    return out;
+}
+
+Result<std::vector<AssemblyRow>> LedgerDatabase::assemblies(std::int64_t from, std::int64_t to,
+                                                            std::size_t most) {
+    std::vector<AssemblyRow> out;
+    const Status status = state_->transact("read", [&] {
+        out = state_->assemblies("WHERE turn_at BETWEEN " + std::to_string(from) + " AND " +
+                                 std::to_string(to) + " ORDER BY turn_at DESC, claimant LIMIT " +
+                                 std::to_string(limit_of(most)));
     });
     if (!status.ok()) {
         return status.failure();

@@ -22,7 +22,7 @@
 
 namespace tranche {
 
-inline constexpr int kLedgerSchemaVersion = 4;
+inline constexpr int kLedgerSchemaVersion = 5;
 inline constexpr int kLedgerApplicationId = 0x54724e63;  // PRAGMA application_id
 
 // The statements that lead from schema version `version` - 1 to `version`.
@@ -67,6 +67,9 @@ class LedgerDatabase {
     Result<JobHistory> history(std::uint32_t id, std::int64_t part, bool is_component,
                                std::size_t most);
     Result<std::vector<ContractEditRow>> contract_edits(std::size_t most);  // the newest first
+    // Of jobs whose turn came between the two instants, both included; the newest first.
+    Result<std::vector<AssemblyRow>> assemblies(std::int64_t from, std::int64_t to,
+                                                std::size_t most);
     // Segments, whole, that were charged in [from, to); by begin.
     Result<std::vector<SegmentRow>> segments(std::int64_t from, std::int64_t to, std::size_t most);
 

@@ -132,6 +132,36 @@ struct PlanRow {
     bool operator==(const PlanRow&) const = default;
 };
 
+// A job whose turn for an assembly came (DESIGN 2.7), and what became of it. Key: claimant,
+// turn_at.
+struct AssemblyRow {
+    JobId claimant = 0;
+    std::int64_t turn_at = 0;
+    std::string budget;
+    std::string user;
+    std::int64_t gpus = 0;
+    std::int64_t weight_milli = 0;
+    std::int64_t commitment_seconds = 0;
+    std::int64_t granted_at = 0;  // 0: not yet
+    std::int64_t date_at = 0;
+    std::vector<std::string> nodes;
+    std::int64_t started_at = 0;
+    std::int64_t ended_at = 0;  // 0: it stands, or its turn does
+    std::string outcome;        // "started", "claimant-left", "no-longer-fits"
+
+    bool stands() const { return granted_at != 0 && ended_at == 0; }
+    bool operator==(const AssemblyRow&) const = default;
+};
+
+// A job whose begin time was put off because it may not start yet: until when, and what it was.
+struct HeldBackRow {
+    JobId job = 0;
+    std::int64_t until_at = 0;
+    std::int64_t begin_at = 0;
+
+    bool operator==(const HeldBackRow&) const = default;
+};
+
 // What the cluster could give from that instant on.
 struct CapacityRow {
     std::int64_t at = 0;
@@ -151,8 +181,10 @@ struct LedgerBatch {
     std::vector<PreemptionRecord> preemptions;  // key: victim, claimant, planned_at
     std::optional<std::vector<PlanRow>> plans;  // all that stand now; nullopt: as before
     std::vector<CapacityRow> capacity;
-    std::vector<PartRow> parts;  // key: id
+    std::vector<PartRow> parts;                   // key: id
     std::vector<ContractEditRow> contract_edits;  // one whose number is known is passed over
+    std::vector<AssemblyRow> assemblies;
+    std::optional<std::vector<HeldBackRow>> held_back;  // all of now; nullopt: as before
 
     bool empty() const;
     // Adds what `later` holds, as if both had been written one after the other.
@@ -187,7 +219,10 @@ struct LedgerContents {
     std::vector<PlanRow> plans;                 // by made_at
     std::vector<PreemptionRecord> preemptions;  // planned after the instant asked for
     std::vector<CapacityRow> capacity;          // the one at `since_at` and later ones
-    std::int64_t first_allocated_at = kNever;   // begin of the first allocated segment ever
+    // Those that are not over, and of each budget the last grant; by turn_at.
+    std::vector<AssemblyRow> assemblies;
+    std::vector<HeldBackRow> held_back;
+    std::int64_t first_allocated_at = kNever;  // begin of the first allocated segment ever
     // Begin of each budget's first segment ever: an inner one has its own side from then on.
     std::vector<std::pair<std::string, std::int64_t>> first_uses;
     std::int64_t last_edit_number = 0;
