@@ -342,6 +342,8 @@ Json answer_running(const EngineView& view, const Viewer& viewer, const JobFilte
                         : run.kind == RunKind::unallocated ? "free"
                                                            : "outside")
             .set("express", run.express)
+            .set("free_first", run.free_first)
+            .set("wants_turn", run.wants_turn)
             .set("gpus", run.gpus)
             .set("weight", Json::thousandths(run.weight_milli))
             .set("started_at", run.started_at);

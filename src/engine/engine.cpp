@@ -263,20 +263,21 @@ std::shared_ptr<const EngineView> Engine::view() const noexcept {
     return p ? p->cycle().view() : nullptr;
 }
 
-std::uint32_t Engine::priority_for(JobId id, const std::string& account, const std::string& user,
-                                   const std::vector<std::string>& entries, bool governed,
-                                   const JobShape& shape) noexcept {
+QueuePlace Engine::place_for(JobId id, const std::string& account, const std::string& user,
+                             const std::vector<std::string>& entries, bool governed,
+                             const JobShape& shape) noexcept {
     try {
         const auto p = parts();
         if (!p) {
-            return 0;
+            return {};
         }
         if (const std::uint32_t known = p->cycle().known_priority(id); known != 0) {
-            return known;
+            return {known, 0};
         }
         p->kick();
         const auto view = p->cycle().view();
         Band band = Band::unallocated;
+        std::int64_t contract_seconds = 0;
         if (view && governed && shape.gpus > 0) {
             const Settings& settings = *view->settings;
             const auto stored = parse_stored_terms(entries);
@@ -292,16 +293,22 @@ std::uint32_t Engine::priority_for(JobId id, const std::string& account, const s
                 band = Band::allocated;
                 PendingJob job;
                 job.shape = shape;
-                job.min_runtime_seconds = terms.min_runtime_seconds;
+                job.min_runtime_seconds = contract_seconds = terms.min_runtime_seconds;
                 if (fits_lane(job, settings)) {
                     band = Band::express;
                 }
             }
         }
         // The last of its band until it is ranked, some milliseconds from now.
-        return band_floor(band) + 1;
+        QueuePlace place{band_floor(band) + 1, 0};
+        if (view) {
+            place.not_before_at =
+                p->cycle().let_in(*view, band != Band::unallocated, band == Band::express,
+                                  contract_seconds, shape.gpus);
+        }
+        return place;
     } catch (...) {
-        return 0;
+        return {};
     }
 }
 

@@ -59,6 +59,13 @@ struct StartStamp {
     std::int64_t time_limit_seconds = kNever;  // as its owner asked for it
 };
 
+// Of a job that is being submitted or changed (priority_p_set).
+struct QueuePlace {
+    std::uint32_t priority = 0;  // 0: the engine does not run, the caller keeps what is there
+    // It has no rank yet, and must not start before it has one: at the latest then. 0: it may.
+    std::int64_t not_before_at = 0;
+};
+
 class EngineParts;
 
 class Engine {
@@ -82,11 +89,10 @@ class Engine {
     std::shared_ptr<const EngineView> view() const noexcept;
 
     // For priority_p_set. The rank's priority of a job it knows, a provisional one of its band for
-    // a new job (`entries`: its contract options; `weighted`: it asks for something that costs),
-    // and 0 only where the engine does not run: then the caller keeps what is there.
-    std::uint32_t priority_for(JobId id, const std::string& account, const std::string& user,
-                               const std::vector<std::string>& entries, bool governed,
-                               const JobShape& shape) noexcept;
+    // a new job (`entries`: its contract options).
+    QueuePlace place_for(JobId id, const std::string& account, const std::string& user,
+                         const std::vector<std::string>& entries, bool governed,
+                         const JobShape& shape) noexcept;
     // A job was submitted, ended or changed: have a cycle soon.
     void kick() noexcept;
 

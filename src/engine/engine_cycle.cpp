@@ -41,6 +41,21 @@ UsageLedger::Rules rules_of(const Settings& settings) {
     return rules;
 }
 
+PlanDecision plan_without_victims(const StartDecision& start, const PendingJob& job,
+                                  std::int64_t at) {
+    PlanDecision decision;
+    decision.job = start.job;
+    decision.plan.claimant = job.id;
+    decision.plan.budget = job.budget;
+    decision.plan.member = job.member;
+    decision.plan.weight_milli = job.weight_milli;
+    decision.plan.commitment_seconds = job.contract_seconds();
+    decision.plan.gpus = job.shape.gpus;
+    decision.plan.where = start.where;
+    decision.plan.made_at = at;
+    return decision;
+}
+
 }  // namespace
 
 bool EngineCycle::load_settings(bool first) {
@@ -108,6 +123,7 @@ EngineCycle::EngineCycle(std::unique_ptr<Host> host, EngineOptions options,
       kick_(std::move(kick)),
       clock_(std::move(clock)),
       notes_(*host_, local_calendar, real_milliseconds),
+      entrance_(*host_),
       plans_(*host_, tracker_, kick_, clock_),
       outlook_(
           *host_, [this] { return view(); }, local_calendar, real_milliseconds) {}
@@ -175,6 +191,8 @@ void EngineCycle::take_over(const LedgerContents& contents) {
     tracker_.restore(contents);
     unwritten_ = {};
     plans_.restore(contents, *settings_);
+    assemblies_.restore(contents);
+    entrance_.restore(contents);
     rebuild_ledger(contents);
     ledger_loaded_ = true;
     const std::lock_guard lock(new_tree_mutex_);
@@ -314,8 +332,12 @@ std::vector<JobId> EngineCycle::split_arrays(const EngineView& next) {
             }
         }
     }
+    std::vector<std::uint32_t> alone = next.pass.turns_come;
     for (const PlanDecision& decision : next.pass.plans) {
-        const PendingJob& job = next.view.pending[decision.job];
+        alone.push_back(decision.job);
+    }
+    for (const std::uint32_t index : alone) {
+        const PendingJob& job = next.view.pending[index];
         if (job.tasks > 1 && std::find(split.begin(), split.end(), job.id) == split.end() &&
             !host_->split_array(job.id, 1).empty()) {
             split.push_back(job.id);
@@ -372,6 +394,85 @@ void EngineCycle::publish(std::shared_ptr<EngineView> next) {
     view_ = std::move(next);
 }
 
+void EngineCycle::order_queue(EngineView& next) {
+    const std::vector<JobId> split = split_arrays(next);
+    write_priorities(next);
+    if (!split.empty()) {
+        kick_();  // the new records are ranked at once
+    }
+}
+
+// Carries out what the pass decided. True: slurmctld should look at its queue at once.
+bool EngineCycle::act(EngineView& next, const HostSnapshot& snapshot, LedgerBatch& out) {
+    bool wake = false;
+    if (!options_.rehearses) {
+        order_queue(next);
+    }
+    std::unordered_set<JobId> express, as_free;
+    for (const RankedEntry& entry : next.ranking) {
+        if (entry.band == Band::express) {
+            express.insert(next.view.pending[entry.job].id);
+        }
+    }
+    for (const Plan& plan : next.view.plans) {
+        if (plan.express) {
+            express.insert(plan.claimant);
+        }
+    }
+    std::vector<PlanDecision> plans = next.pass.plans;
+    for (const StartDecision& start : next.pass.starts) {
+        const PendingJob& job = next.view.pending[start.job];
+        if (start.as_free) {
+            as_free.insert(job.id);
+        }
+        if (assemblies_.has(job.id) && job.plannable &&
+            std::none_of(next.view.plans.begin(), next.view.plans.end(),
+                         [&](const Plan& plan) { return plan.claimant == job.id; })) {
+            // Its nodes are free: it is pinned to them, above all others.
+            plans.push_back(plan_without_victims(start, job, next.at));
+        }
+        wake = true;
+    }
+    std::vector<std::uint32_t> planned;
+    for (const PlanDecision& decision : plans) {
+        const JobId id = next.view.pending[decision.job].id;
+        if (next.view.pending[decision.job].tasks > 1) {
+            continue;  // the task gets a record of its own first: planned in the next cycle
+        }
+        if (plans_.make(decision, next, out)) {
+            planned.push_back(decision.job);
+            if (decision.plan.express) {
+                express.insert(id);
+            }
+        }
+    }
+    if (!planned.empty()) {
+        plans_.put(out);
+        kick_();  // the claimant's priority is that of the plan band
+    }
+    if (ledger_loaded_) {
+        if (assemblies_.note(next, out)) {
+            kick_();
+        }
+        for (const std::string& message : assemblies_.take_messages()) {
+            log(Host::LogLevel::info, message);
+        }
+        if (entrance_.apply(next, snapshot.serial, planned, as_free, out)) {
+            kick_();
+        }
+    }
+    tracker_.expect_starts(std::move(express), std::move(as_free));
+    for (const std::uint32_t run : next.pass.turns) {
+        tracker_.turn(next.view.runs[run].id, snapshot.now, *ledger_, out);
+    }
+    for (const JobId id : tracker_.to_release(snapshot)) {
+        if (!entrance_.is_held(id)) {
+            wake = host_->release_requeued(id) || wake;
+        }
+    }
+    return wake;
+}
+
 void EngineCycle::step() {
     const Stopwatch::time_point begun = Stopwatch::now();
     follow_settings();
@@ -386,6 +487,7 @@ void EngineCycle::step() {
     }
 
     HostSnapshot snapshot;
+    entrance_.begin_cycle();
     host_->collect(snapshot);
     govern(snapshot);
     const std::int64_t collected = microseconds_since(begun);
@@ -398,6 +500,7 @@ void EngineCycle::step() {
         {snapshot, view().get(), *settings_, *host_, tracker_, plans_, *ledger_, batch},
         ledger_loaded_ ? "" : kLedgerNotOpen);
     plans_.follow(snapshot, *settings_, batch);
+    assemblies_.follow(snapshot, batch);
 
     auto next = std::make_shared<EngineView>();
     next->at = snapshot.now;
@@ -413,67 +516,27 @@ void EngineCycle::step() {
             node.usable ? node.gpus * settings_->gpu_weight_milli(node.gpu_type) : 0;
     }
     plans_.fill(*next, *ledger_);
+    assemblies_.fill(*next, *ledger_);
     mark_impossible(next->view);
 
     next->standings = ledger_->standings(snapshot.now);
     add_commitments(next->standings, next->view, *settings_);
     next->ranking = rank_queue(next->view, next->standings, *settings_);
-    next->pass_rules = {.one_plan_per_node = true, .large_jobs = false, .drains = false};
+    next->pass_rules = {.one_plan_per_node = true, .large_jobs = true, .drains = false};
     next->pass = run_pass(next->view, next->ranking, next->standings, *settings_, next->pass_rules);
     next->starts = outlook_.starts();
     const std::int64_t ranked = microseconds_since(begun) - collected;
 
     bool wake = plans_.needs_wake(snapshot.now);
-    if (!options_.rehearses) {
-        const std::vector<JobId> split = split_arrays(*next);
-        write_priorities(*next);
-        if (!split.empty()) {
-            kick_();  // the new records are ranked at once
-        }
-    }
-    if (settings_->dry_run) {
-        plans_.rehearse(*next, batch);
+    if (!settings_->dry_run) {
+        wake = act(*next, snapshot, batch) || wake;
     } else {
-        std::unordered_set<JobId> express, as_free;
-        for (const RankedEntry& entry : next->ranking) {
-            if (entry.band == Band::express) {
-                express.insert(next->view.pending[entry.job].id);
-            }
+        if (!options_.rehearses) {
+            order_queue(*next);
         }
-        for (const Plan& plan : next->view.plans) {
-            if (plan.express) {
-                express.insert(plan.claimant);
-            }
-        }
-        for (const StartDecision& start : next->pass.starts) {
-            if (start.as_free) {
-                as_free.insert(next->view.pending[start.job].id);
-            }
-            wake = true;
-        }
-        bool planned = false;
-        for (const PlanDecision& decision : next->pass.plans) {
-            const JobId id = next->view.pending[decision.job].id;
-            if (next->view.pending[decision.job].tasks > 1) {
-                continue;  // the task gets a record of its own first: planned in the next cycle
-            }
-            if (plans_.make(decision, *next, batch)) {
-                planned = true;
-                if (decision.plan.express) {
-                    express.insert(id);
-                }
-            }
-        }
-        if (planned) {
-            plans_.put(batch);
-            kick_();  // the claimant's priority is that of the plan band
-        }
-        tracker_.expect_starts(std::move(express), std::move(as_free));
-        for (const std::uint32_t run : next->pass.turns) {
-            tracker_.turn(next->view.runs[run].id, snapshot.now, *ledger_, batch);
-        }
-        for (const JobId id : tracker_.to_release(snapshot)) {
-            wake = host_->release_requeued(id) || wake;
+        plans_.rehearse(*next, batch);
+        if (ledger_loaded_) {
+            entrance_.lift(*next, snapshot.serial, batch);
         }
     }
 
@@ -556,6 +619,13 @@ Result<std::vector<ContractEditRow>> EngineCycle::contract_edits(std::size_t mos
         return Error{"the ledger is not open yet; try again in a moment"};
     }
     return writer->contract_edits(most);
+}
+
+std::int64_t EngineCycle::let_in(const EngineView& now_view, bool allocated, bool express,
+                                 std::int64_t contract_seconds, std::int64_t gpus) {
+    return now_view.settings->dry_run ? 0
+                                      : entrance_.let_in(now_view.entrance, host_->now(), allocated,
+                                                         express, contract_seconds, gpus);
 }
 
 Result<std::vector<PreemptionRecord>> EngineCycle::preemptions(std::int64_t from, std::int64_t to,

@@ -20,8 +20,10 @@
 #include <vector>
 
 #include "common/model/usage_ledger.hpp"
+#include "engine/assembly_book.hpp"
 #include "engine/contract_editor.hpp"
 #include "engine/engine.hpp"
+#include "engine/entrance_keeper.hpp"
 #include "engine/job_tracker.hpp"
 #include "engine/ledger_writer.hpp"
 #include "engine/outlook_keeper.hpp"
@@ -62,6 +64,9 @@ class EngineCycle {
     std::shared_ptr<const EngineView> view() const;
     // As assigned last; 0: not ranked.
     std::uint32_t known_priority(JobId id) const;
+    // For a job that has no rank yet: 0, or the instant until which it has to wait for one.
+    std::int64_t let_in(const EngineView& now_view, bool allocated, bool express,
+                        std::int64_t contract_seconds, std::int64_t gpus);
     Result<EditOutcome> edit(const Actor& actor, const BudgetEdit& edit, bool only_try);
     Result<std::vector<EditRecord>> edits(std::size_t most);
     // Answered by step().
@@ -89,6 +94,8 @@ class EngineCycle {
     Int128 capacity_over_window(std::int64_t now);
     std::shared_ptr<const BudgetTree> apply_new_tree();
     std::vector<JobId> split_arrays(const EngineView& next);
+    void order_queue(EngineView& next);
+    bool act(EngineView& next, const HostSnapshot& snapshot, LedgerBatch& out);
     void write_priorities(EngineView& next);
     void publish(std::shared_ptr<EngineView> next);
 
@@ -114,7 +121,9 @@ class EngineCycle {
     EngineHealth health_;
     RestartNotes notes_;
     bool notes_wait_ = false;
-    PlanKeeper plans_;  // its part of the clock thread as well
+    AssemblyBook assemblies_;
+    EntranceKeeper entrance_;  // let_in() is everybody's
+    PlanKeeper plans_;         // its part of the clock thread as well
 
     OutlookKeeper outlook_;  // of two threads of its own
 

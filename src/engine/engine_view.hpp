@@ -3,6 +3,7 @@
 // wait: they take the shared pointer and read.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -15,8 +16,10 @@
 #include "common/model/budget_tree.hpp"
 #include "common/model/cluster.hpp"
 #include "common/model/preemption_record.hpp"
+#include "common/policy/entrance.hpp"
 #include "common/policy/pass.hpp"
 #include "common/policy/ranking.hpp"
+#include "common/store/ledger_rows.hpp"
 
 namespace tranche {
 
@@ -79,10 +82,13 @@ struct EngineView {
     std::shared_ptr<const Settings> settings;
     std::shared_ptr<const BudgetTree> tree;
     ClusterView view;
-    Standings standings;                      // commitments included
-    std::vector<RankedEntry> ranking;         // of view.pending, best first
-    PassResult pass;                          // what the last pass decided, with reasons
-    PassRules pass_rules;                     // by which it did
+    Standings standings;               // commitments included
+    std::vector<RankedEntry> ranking;  // of view.pending, best first
+    PassResult pass;                   // what the last pass decided, with reasons
+    PassRules pass_rules;              // by which it did
+    EntranceList entrance;             // what keeps jobs from starting until the next one
+    // Large jobs whose turn has come, those that are over within the last day too; by turn_at.
+    std::vector<AssemblyRow> assemblies;
     std::int64_t available_weight_milli = 0;  // of the usable nodes
     // Funded GPU time of the window by side, plain, in milli-weighted GPU seconds.
     std::vector<std::int64_t> funded_milli_seconds;
@@ -91,6 +97,14 @@ struct EngineView {
     std::vector<PreemptionRecord> recent_preemptions;  // newest last
     std::shared_ptr<const StartTimes> starts;          // an earlier view's; null: none yet
     EngineHealth health;
+
+    // The newest of that job; nullptr: its turn never came.
+    const AssemblyRow* assembly(JobId claimant) const {
+        const auto row =
+            std::find_if(assemblies.rbegin(), assemblies.rend(),
+                         [claimant](const AssemblyRow& r) { return r.claimant == claimant; });
+        return row == assemblies.rend() ? nullptr : &*row;
+    }
 
     const JobCard* card(JobId id) const {
         const auto it = card_by_id.find(id);

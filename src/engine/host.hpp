@@ -99,6 +99,7 @@ struct HostJob {
 
 struct HostSnapshot {
     std::int64_t now = 0;
+    std::uint64_t serial = 0;  // rises from one to the next
     std::vector<HostNode> nodes;
     std::vector<std::vector<bool>> node_sets;  // deduplicated; partition, features, node lists
     std::vector<HostJob> jobs;            // pending, running and those that ended within MinJobAge
@@ -141,6 +142,29 @@ struct ContractWrite {
     bool takes_warning_back = false;   // with everything that take_back() does
 };
 
+// Where and when a pending job may not start.
+struct JobEntrance {
+    JobId job = 0;
+    std::uint32_t closed = kNoTask;    // index into HostEntrance::node_sets; kNoTask: no nodes
+    std::int64_t closed_until_at = 0;  // it is held until then where it cannot be kept off them
+    std::int64_t not_before_at = 0;    // held until then; 0: not held
+};
+
+struct HostEntrance {
+    std::uint64_t serial = 0;  // of the snapshot that it is about: newer jobs are left as they are
+    std::vector<std::vector<std::string>> node_sets;
+    std::vector<JobEntrance> jobs;
+};
+
+// A job whose begin time was put off: until when, and what it was.
+struct HeldBack {
+    JobId job = 0;
+    std::int64_t until_at = 0;
+    std::int64_t begin_at = 0;
+
+    bool operator==(const HeldBack&) const = default;
+};
+
 enum class EvictionState : std::uint8_t {
     in_grace,  // still there
     leaving,   // told to go for good, its nodes are not free yet
@@ -169,6 +193,14 @@ class Host {
     // Keeps the claimant to these nodes, and others off them while its priority is the highest.
     virtual void pin(JobId claimant, const std::vector<std::string>& nodes) = 0;
     virtual void unpin(JobId claimant) = 0;
+
+    // Keeps pending jobs off nodes, or from starting at all for a while. The list is whole: what it
+    // does not name any more is free again, its user's own --exclude and --begin restored. A
+    // snapshot shows a job that is held back as if it were not. Pinned jobs are passed over. All
+    // that are held back now.
+    virtual std::vector<HeldBack> set_entrance(const HostEntrance& entrance) = 0;
+    // Jobs that were held back before a restart, from where their records come.
+    virtual void remember_held_back(const std::vector<HeldBack>& held) = 0;
 
     // Warns the victim and starts its grace.
     virtual Status warn(const Eviction& eviction) = 0;

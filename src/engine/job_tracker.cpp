@@ -225,11 +225,14 @@ void JobTracker::begin_run(const HostJob& job, const HostSnapshot& snapshot,
     const Standings& standings = ledger.standings(snapshot.now);
     const bool allocated = job.governed && tracked.contract_seconds > 0 && row.weight_milli > 0 &&
                            standings.funded(budget);
-    tracked.wants_turn = allocated && as_free_.contains(job.id);
+    const auto is_in = [&](const std::unordered_set<JobId>& jobs) {
+        return jobs.contains(tracked.unseen_task ? job.array_job_id : job.id);
+    };
+    tracked.wants_turn = allocated && is_in(as_free_);
     row.kind = !job.governed                      ? RunKind::outside
                : allocated && !tracked.wants_turn ? RunKind::allocated
                                                   : RunKind::unallocated;
-    row.express = row.kind == RunKind::allocated && express_.contains(job.id);
+    row.express = row.kind == RunKind::allocated && is_in(express_);
     // Of a free run: the contract it gets when its turn comes.
     row.min_runtime_seconds = allocated ? tracked.contract_seconds : 0;
     if (job.state != HostJobState::configuring) {
@@ -385,8 +388,10 @@ void JobTracker::observe(const HostSnapshot& snapshot, const Settings& settings,
     for (const HostJob& job : snapshot.jobs) {
         Tracked& tracked = jobs_[job.id];
         tracked.seen = round_;
+        tracked.unseen_task = false;
         if (tracked.row.id == 0) {
             tracked.row.id = job.id;
+            tracked.unseen_task = job.array_job_id != 0 && job.array_job_id != job.id;
             // A task split off its array was submitted with it.
             const auto array = jobs_.find(job.array_job_id);
             tracked.row.first_submit_at =
@@ -724,6 +729,7 @@ void JobTracker::fill(const HostSnapshot& snapshot, const Settings& settings, Us
         pending.team_priority = tracked.terms.team_priority;
         pending.block = job.block;
         pending.resumable = tracked.terms.resumable;
+        pending.free_first = tracked.terms.free_first;
         pending.interactive = !job.batch;
         pending.governed = job.governed;
         pending.waits_for = tracked.row.waits_for;
@@ -778,6 +784,7 @@ void JobTracker::fill(const HostSnapshot& snapshot, const Settings& settings, Us
         run.express = row.express;
         run.wants_turn = tracked.wants_turn;
         run.spared = job.spared;
+        run.free_first = tracked.wants_turn && tracked.terms.free_first;
         run.first_submit_at = tracked.row.first_submit_at;
         run.leaving_for = tracked.leaving_for;
         if (run.express) {

@@ -38,7 +38,8 @@ class JobTracker {
     void fill(const HostSnapshot& snapshot, const Settings& settings, UsageLedger& ledger,
               ClusterView& view, std::vector<JobCard>& cards) const;
 
-    // The pass said that these would start by the lane, or free because of the headroom.
+    // Should these start before the next pass, they start by the lane, or free (--free-first, or
+    // because of the headroom); a task that has no record yet as its array's.
     void expect_starts(std::unordered_set<JobId> express, std::unordered_set<JobId> as_free);
     // A free run of an allocated job turns allocated in place.
     void turn(JobId id, std::int64_t at, UsageLedger& ledger, LedgerBatch& out);
@@ -77,6 +78,7 @@ class JobTracker {
         std::int64_t left_seconds = 0;      // of the contract, while suspended
         std::int64_t suspended_before = 0;  // suspended_seconds then; 0 where not known
         bool wants_turn = false;
+        bool unseen_task = false;  // of an array, split off by the host as it started
         JobId leaving_for = 0;
         std::vector<std::string> node_names;
         std::int64_t ended_submit_at = -1;  // the run with that submit time is over

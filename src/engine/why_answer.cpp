@@ -127,6 +127,27 @@ void set_preemptions(Json& json, std::vector<PreemptionRecord> records,
     json.set("preemptions", Json::object().set("suffered", suffered).set("caused", caused));
 }
 
+// A large job's turn for an assembly and what came of it.
+Json to_json(const AssemblyRow& row) {
+    Json json = Json::object();
+    set_instant(json, "turn_at", row.turn_at);
+    set_instant(json, "granted_at", row.granted_at);
+    set_instant(json, "date_at", row.date_at);
+    if (row.granted_at != 0) {
+        Json nodes = Json::array();
+        for (const std::string& node : row.nodes) {
+            nodes.append(Json::text(node));
+        }
+        json.set("nodes", nodes);
+    }
+    set_instant(json, "started_at", row.started_at);
+    set_instant(json, "ended_at", row.ended_at);
+    if (!row.outcome.empty()) {
+        json.set("outcome", row.outcome);
+    }
+    return json;
+}
+
 }  // namespace
 
 Result<Json> answer_why(const EngineView& view, const Viewer& viewer, const JobName& job,
@@ -159,7 +180,14 @@ Result<Json> answer_why(const EngineView& view, const Viewer& viewer, const JobN
             return std::find(ids.begin(), ids.end(), record.victim) != ids.end() &&
                    sight.job_of(record.victim_user);
         });
-    if (card == nullptr && runs.empty() && !was_preempted) {
+    const AssemblyRow* assembly = nullptr;
+    for (const JobId id : ids) {
+        if (const AssemblyRow* row = view.assembly(id);
+            assembly == nullptr && row != nullptr && sight.job_of(row->user)) {
+            assembly = row;
+        }
+    }
+    if (card == nullptr && runs.empty() && !was_preempted && assembly == nullptr) {
         return Error{"job " + name +
                      " is not known: it neither waits nor runs, and the ledger "
                      "has no run of it"};
@@ -170,7 +198,10 @@ Result<Json> answer_why(const EngineView& view, const Viewer& viewer, const JobN
                                        : runs.back().job)
         .set("name", name);
     set_array(json, view, job);
-    std::string state = "preempted";
+    if (assembly != nullptr) {
+        json.set("assembly", to_json(*assembly));
+    }
+    std::string state = was_preempted ? "preempted" : "ended";
     if (card != nullptr) {
         json.set("job", card_row(*card));
         if (card->pending_index >= 0 && !card->host_reason.empty()) {

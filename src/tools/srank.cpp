@@ -228,8 +228,11 @@ int show_running(const CommandLine& line, const TableStyle& style) {
     std::vector<std::vector<std::string>> cells;
     for (const Json& row : rows_of(answer->at("jobs"))) {
         const RunningExplanation e = running_explanation_from_json(row.at("outlook"));
-        const std::string of_class =
-            row.at("express").as_boolean() ? "express" : row.at("kind").as_text();
+        // Free, but it is charged and protected once its turn comes.
+        const std::string of_class = row.at("express").as_boolean()      ? "express"
+                                     : row.at("free_first").as_boolean() ? "free-first"
+                                     : row.at("wants_turn").as_boolean() ? "free-headroom"
+                                                                         : row.at("kind").as_text();
         std::vector<std::string> cell_row = {job_text(row),
                                              row.at("user").as_text(),
                                              e.budget,
@@ -251,6 +254,29 @@ int show_running(const CommandLine& line, const TableStyle& style) {
         cells.push_back(std::move(cell_row));
     }
     return print_answer(table_text(heads, cells, style));
+}
+
+std::string assembly_text(const Json& assembly, const Moment& now) {
+    const auto at = [&](const char* key) {
+        return assembly.at(key).is_integer() ? people_clock(assembly.at(key).as_integer(), now)
+                                             : std::string();
+    };
+    std::string text = "Assembly: its turn came " + at("turn_at");
+    if (const std::string granted = at("granted_at"); !granted.empty()) {
+        std::string nodes;
+        for (const Json& node : rows_of(assembly.at("nodes"))) {
+            nodes += (nodes.empty() ? "" : ",") + node.as_text();
+        }
+        text += ", granted " + granted + "; nodes " + nodes + ", gathered until " + at("date_at");
+    } else {
+        text += ", not granted yet (AssemblyPause, or its budget still pays for its last one)";
+    }
+    if (const std::string started = at("started_at"); !started.empty()) {
+        text += "; started " + started;
+    } else if (assembly.at("outcome").is_text()) {
+        text += "; over: " + assembly.at("outcome").as_text();
+    }
+    return text + "\n";
 }
 
 int show_why(const CommandLine& line) {
@@ -301,6 +327,9 @@ int show_why(const CommandLine& line) {
         text += past_text(runs, now, answer->at("name").as_text());
     } else if (!runs.empty() && (runs.size() > 1 || runs.back().ended_at > 0)) {
         text += "Its runs:\n" + runs_text(runs, now);
+    }
+    if (answer->at("assembly").is_object()) {
+        text += assembly_text(answer->at("assembly"), now);
     }
     if (const Json reason = answer->at("slurm_reason");
         reason.is_text() && reason.as_text() != "None") {

@@ -82,6 +82,7 @@ class EngineRig {
     }
     void restart() {
         stop();
+        cluster->forget_entrance();
         start();
     }
     void step() {

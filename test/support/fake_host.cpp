@@ -128,6 +128,7 @@ JobId FakeCluster::submit(const Wish& wish) {
     terms.min_runtime_seconds = wish.min_runtime_seconds;
     terms.resumable = job.requeue;
     terms.team_priority = wish.team_priority;
+    terms.free_first = wish.free_first;
     job.contract_entries = store_terms({}, terms);
     if (wish.tasks > 0) {
         job.array_job_id = id;
@@ -239,9 +240,10 @@ HostJob FakeCluster::shown(const Record& record) const {
         job.array_tasks += (job.array_tasks.empty() ? "" : ",") + std::to_string(task);
     }
     if (job.state == HostJobState::pending) {
-        job.eligible_at = record.begin_at;
+        job.eligible_at = record.held_begin_at ? *record.held_begin_at
+                                               : std::max(record.begin_at, record.held_until);
         job.block = record.held              ? StartBlock::held
-                    : record.begin_at > now_ ? StartBlock::begin_time
+                    : job.eligible_at > now_ ? StartBlock::begin_time
                                              : record.wish.block;
     }
     return job;
@@ -293,7 +295,7 @@ std::vector<std::int64_t> FakeCluster::free_gpus() const {
 
 bool FakeCluster::startable(const Record& record) const {
     return record.job.state == HostJobState::pending && !record.held && record.begin_at <= now_ &&
-           record.wish.block == StartBlock::none;
+           record.held_until <= now_ && record.wish.block == StartBlock::none;
 }
 
 std::optional<std::vector<NodeShare>> FakeCluster::place(const Record& record,
@@ -306,7 +308,9 @@ std::optional<std::vector<NodeShare>> FakeCluster::place(const Record& record,
         const bool allowed = record.pin.empty() ? open[n]
                                                 : std::find(record.pin.begin(), record.pin.end(),
                                                             nodes_[n].name) != record.pin.end();
-        if (allowed && nodes_[n].up && !nodes_[n].draining && free[n] >= need) {
+        const bool closed = std::find(record.closed.begin(), record.closed.end(), nodes_[n].name) !=
+                            record.closed.end();
+        if (allowed && !closed && nodes_[n].up && !nodes_[n].draining && free[n] >= need) {
             where.push_back({n, need, shape.cpus_per_node, 0});
         }
     }
@@ -326,6 +330,9 @@ void FakeCluster::begin(Record& record, std::vector<NodeShare> where) {
     record.worked_seconds = 0;
     record.warned_at = 0;
     record.pin.clear();
+    record.closed.clear();
+    record.held_until = 0;
+    record.held_begin_at.reset();
     if (!record.tasks.empty()) {
         job.array_task = record.tasks.front();  // the last one is the record itself
         record.tasks.clear();
@@ -456,6 +463,7 @@ Status FakeCluster::verify(JobId claimant, const std::vector<JobId>& victims,
     }
     Record there = it->second;
     there.pin = nodes;
+    there.closed.clear();
     if (!place(there, free, std::vector<bool>(nodes_.size(), true))) {
         return Error{"job " + std::to_string(claimant) + " does not fit there"};
     }
@@ -467,7 +475,69 @@ void FakeCluster::pin(JobId claimant, std::vector<std::string> nodes) {
     if (const auto it = jobs_.find(claimant);
         it != jobs_.end() && it->second.job.state == HostJobState::pending) {
         it->second.pin = std::move(nodes);
+        it->second.closed.clear();
+        it->second.held_until = 0;
+        it->second.held_begin_at.reset();
     }
+}
+
+std::vector<HeldBack> FakeCluster::set_entrance(const HostEntrance& entrance) {
+    const std::lock_guard lock(mutex_);
+    std::map<JobId, const JobEntrance*> named;
+    for (const JobEntrance& job : entrance.jobs) {
+        named[job.job] = &job;
+    }
+    std::vector<HeldBack> held;
+    for (auto& [id, record] : jobs_) {
+        const auto it = named.find(id);
+        const JobEntrance* rule = it == named.end() ? nullptr : it->second;
+        record.closed.clear();
+        if (record.job.state != HostJobState::pending || !record.pin.empty()) {
+            continue;
+        }
+        if (record.held_begin_at) {
+            record.held_until = 0;
+            record.held_begin_at.reset();
+        }
+        if (rule != nullptr && rule->closed != kNoTask) {
+            record.closed = entrance.node_sets.at(rule->closed);
+        }
+        if (rule != nullptr && rule->not_before_at != 0 && record.begin_at <= now_ &&
+            record.held_until <= now_) {
+            record.held_until = rule->not_before_at;
+            record.held_begin_at = record.begin_at;
+            held.push_back({id, record.held_until, record.begin_at});
+        }
+    }
+    return held;
+}
+
+void FakeCluster::remember_held_back(const std::vector<HeldBack>& held) {
+    const std::lock_guard lock(mutex_);
+    for (const HeldBack& one : held) {
+        if (const auto it = jobs_.find(one.job);
+            it != jobs_.end() && it->second.held_until == one.until_at) {
+            it->second.held_begin_at = one.begin_at;
+        }
+    }
+}
+
+void FakeCluster::forget_entrance() {
+    const std::lock_guard lock(mutex_);
+    for (auto& [id, record] : jobs_) {
+        record.closed.clear();
+        record.held_begin_at.reset();
+    }
+}
+
+std::vector<std::string> FakeCluster::closed_to(JobId id) const {
+    const std::lock_guard lock(mutex_);
+    return jobs_.at(id).closed;
+}
+
+std::int64_t FakeCluster::begin_at(JobId id) const {
+    const std::lock_guard lock(mutex_);
+    return std::max(jobs_.at(id).begin_at, jobs_.at(id).held_until);
 }
 
 void FakeCluster::unpin(JobId claimant) {

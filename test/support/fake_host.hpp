@@ -29,6 +29,7 @@ struct Wish {
     bool resumable = true;
     bool interactive = false;
     bool wants_mail = false;
+    bool free_first = false;
     TeamPriority team_priority = TeamPriority::normal;
     std::int64_t runtime_seconds = kNever;  // of each run
     std::int64_t time_limit_seconds = 86400;
@@ -72,6 +73,10 @@ class FakeCluster {
     std::vector<std::int64_t> last_calls(JobId id) const;  // when the job was signalled last
     std::optional<HostJob> job(JobId id) const;            // as a snapshot would show it
     std::vector<JobId> ids(HostJobState state) const;
+    std::vector<std::string> closed_to(JobId id) const;
+    std::int64_t begin_at(JobId id) const;  // as Slurm would show it
+    // What a new slurmctld has forgotten: exclusions and who was held back, not until when.
+    void forget_entrance();
     std::vector<std::string> logged() const;
     std::vector<std::string> told(JobId id) const;
     std::string comment(JobId id) const;
@@ -85,6 +90,8 @@ class FakeCluster {
                   const std::vector<std::string>& nodes) const;
     void pin(JobId claimant, std::vector<std::string> nodes);
     void unpin(JobId claimant);
+    std::vector<HeldBack> set_entrance(const HostEntrance& entrance);
+    void remember_held_back(const std::vector<HeldBack>& held);
     Status warn(const Eviction& eviction);
     void last_call(const Eviction& eviction);
     EvictionState follow(const Eviction& eviction, std::int64_t grace_ends_at);
@@ -106,7 +113,10 @@ class FakeCluster {
         Refusal refusal = Refusal::none;
         std::vector<std::int64_t> last_calls;
         std::int64_t begin_at = 0;
-        std::int64_t worked_seconds = 0;  // of this run
+        std::vector<std::string> closed;  // kept off these
+        std::int64_t held_until = 0;      // saved with the job, as Slurm saves begin times
+        std::optional<std::int64_t> held_begin_at;  // the user's; known while it is held back
+        std::int64_t worked_seconds = 0;            // of this run
         std::int64_t boots_until = 0;
         std::int64_t completes_until = 0;
         std::int64_t warned_at = 0;  // 0: not; Slurm's preempt_time
@@ -160,6 +170,12 @@ class FakeHost : public Host {
         cluster_->pin(claimant, nodes);
     }
     void unpin(JobId claimant) override { cluster_->unpin(claimant); }
+    std::vector<HeldBack> set_entrance(const HostEntrance& entrance) override {
+        return cluster_->set_entrance(entrance);
+    }
+    void remember_held_back(const std::vector<HeldBack>& held) override {
+        cluster_->remember_held_back(held);
+    }
     Status warn(const Eviction& eviction) override { return cluster_->warn(eviction); }
     void last_call(const Eviction& eviction) override { cluster_->last_call(eviction); }
     EvictionState follow(const Eviction& eviction, std::int64_t grace_ends_at) override {

@@ -104,7 +104,7 @@ TEST(EngineThreads, one_that_does_not_run_answers_neutrally) {
     engine.reconfigure();
     engine.kick();
     EXPECT_EQ(nullptr, engine.view());
-    EXPECT_EQ(0u, engine.priority_for(1, "a", "ann", {}, true, {}));
+    EXPECT_EQ(0u, engine.place_for(1, "a", "ann", {}, true, {}).priority);
     EXPECT_FALSE(engine.stamp(1, 1000));
     EXPECT_FALSE(engine.edit(kRoot, {}, false).ok());
     EXPECT_EQ(nullptr, engine.host());
@@ -144,7 +144,7 @@ TEST(EngineThreads, everybody_at_once) {
             w.interactive = round % 17 == 0;
             w.tasks = round % 11 == 0 ? 5 : 0;
             const JobId id = cluster->submit(w);
-            engine.priority_for(id, w.account, w.user, {}, true, {});
+            engine.place_for(id, w.account, w.user, {}, true, {});
             engine.kick();
         }
     });

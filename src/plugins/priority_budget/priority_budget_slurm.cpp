@@ -4,6 +4,7 @@
 // The engine lives and dies with this plugin. sshare and sprio load it too, in the client: there
 // everything is neutral.
 #include "plugins/slurm/account_limits.hpp"
+#include "plugins/slurm/entrance.hpp"
 #include "plugins/slurm/factor_list.hpp"
 #include "plugins/slurm/guarded.hpp"
 #include "plugins/slurm/job_priority.hpp"
@@ -56,6 +57,7 @@ std::uint32_t priority_p_set(std::uint32_t last_priority, job_record_t* job) {
 // No locks held. `clear`: slurmctld has added the whole time limits to the run-minutes again.
 void priority_p_reconfig(bool clear) {
     guarded("priority_p_reconfig", [&] {
+        renew_all_entrances();  // first: until then jobs may enter nodes that are kept
         if (const auto site = site_priority()) {
             site->reconfigure(clear);
         } else {

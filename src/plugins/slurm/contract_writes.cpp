@@ -7,6 +7,7 @@
 #include <ctime>
 
 #include "common/config/contract_request.hpp"
+#include "plugins/slurm/entrance.hpp"
 #include "plugins/slurm/job_records.hpp"
 #include "plugins/slurm/slurm_headers.hpp"
 #include "plugins/slurm/slurm_host.hpp"
@@ -48,6 +49,7 @@ void split_task_off(job_record_t& job, std::uint32_t task) {
     }
     rest->job_state = JOB_PENDING;
     rest->start_time = 0;
+    inherit_entrance(rest->job_id, job.job_id);
 }
 
 void replace_contract_entries(job_record_t& job, const std::vector<std::string>& entries) {

@@ -7,6 +7,7 @@
 
 #include "common/config/contract_request.hpp"
 #include "engine/engine.hpp"
+#include "plugins/slurm/entrance.hpp"
 #include "plugins/slurm/job_records.hpp"
 #include "plugins/slurm/queue_order.hpp"
 #include "plugins/slurm/site_priority.hpp"
@@ -68,15 +69,21 @@ std::string owner(const job_record_t& job) {
 }  // namespace
 
 std::uint32_t engine_priority(std::uint32_t last_priority, job_record_t& job) {
+    renew_entrance(job);
     if (job.direct_set_prio != 0 && job.priority > 0) {
         return job.priority;
     }
     const JobId id = is_het_component(job) ? job.het_job_id : job.job_id;
-    std::uint32_t priority =
-        rehearses() ? 0
-                    : Engine::instance().priority_for(id, text_of(job.account), owner(job),
-                                                      contract_entries(job), is_governed(job),
-                                                      shape_at_submission(job));
+    QueuePlace place;
+    if (!rehearses()) {
+        place = Engine::instance().place_for(id, text_of(job.account), owner(job),
+                                             contract_entries(job), is_governed(job),
+                                             shape_at_submission(job));
+    }
+    if (place.not_before_at != 0) {
+        hold_back(job, place.not_before_at);
+    }
+    std::uint32_t priority = place.priority;
     if (priority == 0) {
         const bool has_one = job.priority != 0 && job.priority != NO_VAL;
         priority =

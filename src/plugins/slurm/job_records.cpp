@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "common/config/contract_request.hpp"
+#include "plugins/slurm/entrance.hpp"
 
 namespace tranche {
 namespace {
@@ -283,7 +284,7 @@ StartBlock start_block(const job_record_t& job, std::int64_t now) {
         job.state_reason == WAIT_DEP_INVALID) {
         return StartBlock::dependency;
     }
-    if (job.details != nullptr && job.details->begin_time > now) {
+    if (own_begin_time(job) > now) {
         return StartBlock::begin_time;
     }
     const std::uint32_t reason = job.state_reason;
@@ -371,9 +372,12 @@ void read_job(const job_record_t& job, NodeSets& sets, std::int64_t now, HostJob
     out.time_limit_seconds = limit_seconds(job);
     out.time_min_seconds = known(job.time_min) * kSecondsAMinute;
     out.host_reason = text_of(job_reason_string(static_cast<job_state_reason>(job.state_reason)));
+    if (is_held_back(job)) {
+        out.host_reason = text_of(job_reason_string(WAIT_NO_REASON));
+    }
     if (details != nullptr) {
         out.submit_at = details->submit_time;
-        out.eligible_at = details->begin_time;
+        out.eligible_at = own_begin_time(job);
         out.nice =
             static_cast<std::int64_t>(details->nice) - static_cast<std::int64_t>(NICE_OFFSET);
         out.requeue = details->requeue != 0 && out.batch;

@@ -7,6 +7,7 @@
 // closing the partition, and in backfill (job_scheduler.c, backfill.c of 22.05.8).
 #include "plugins/slurm/pins.hpp"
 
+#include "plugins/slurm/entrance.hpp"
 #include "plugins/slurm/job_records.hpp"
 #include "plugins/slurm/slurm_headers.hpp"
 #include "plugins/slurm/slurm_host.hpp"
@@ -97,6 +98,8 @@ void SlurmHost::pin(JobId claimant, const std::vector<std::string>& nodes) {
         FREE_NULL_BITMAP(wanted);
         return;
     }
+    // A job that is kept off nodes it must have would be impossible to slurmctld.
+    lift_entrance(*job);
     FREE_NULL_BITMAP(job->details->req_node_bitmap);
     job->details->req_node_bitmap = wanted;
     pinned_.insert(claimant);

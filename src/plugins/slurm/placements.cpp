@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <ctime>
 
+#include "plugins/slurm/entrance.hpp"
 #include "plugins/slurm/job_records.hpp"
 #include "plugins/slurm/pins.hpp"
 #include "plugins/slurm/slurm_headers.hpp"
@@ -78,9 +79,11 @@ class RecordKeeper {
           cpus_(job.total_cpus),
           share_(job.details->share_res),
           whole_(job.details->whole_node),
-          required_(job.details->req_node_bitmap) {
-        // A pin is not the user's wish.
+          required_(job.details->req_node_bitmap),
+          excluded_(job.details->exc_node_bitmap) {
+        // A pin is not the user's wish, nor is what keeps the job off other jobs' nodes.
         job.details->req_node_bitmap = nodes_of_user(*job.details);
+        job.details->exc_node_bitmap = excluded_by_user(*job.details);
     }
     ~RecordKeeper() {
         job_.part_ptr = partition_;
@@ -91,6 +94,8 @@ class RecordKeeper {
         job_.details->whole_node = whole_;
         FREE_NULL_BITMAP(job_.details->req_node_bitmap);
         job_.details->req_node_bitmap = required_;
+        FREE_NULL_BITMAP(job_.details->exc_node_bitmap);
+        job_.details->exc_node_bitmap = excluded_;
     }
     RecordKeeper(const RecordKeeper&) = delete;
     RecordKeeper& operator=(const RecordKeeper&) = delete;
@@ -104,6 +109,7 @@ class RecordKeeper {
     std::uint8_t share_;
     std::uint8_t whole_;
     bitstr_t* required_;
+    bitstr_t* excluded_;
 };
 
 // A limit of the claimant's account or QOS that would hold it back on free nodes as well. Slurm

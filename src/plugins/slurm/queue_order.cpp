@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "plugins/slurm/entrance.hpp"
 #include "plugins/slurm/job_records.hpp"
 #include "plugins/slurm/slurm_host.hpp"
 
@@ -111,6 +112,7 @@ std::vector<JobId> SlurmHost::split_array(JobId array_record, std::uint32_t coun
         }
         rest->job_state = JOB_PENDING;
         rest->start_time = 0;
+        inherit_entrance(array_record, task->job_id);
         ids.push_back(task->job_id);
     }
     if (!ids.empty()) {

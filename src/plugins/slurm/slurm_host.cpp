@@ -8,6 +8,7 @@
 
 #include "plugins/slurm/account_limits.hpp"
 #include "plugins/slurm/complaints.hpp"
+#include "plugins/slurm/entrance.hpp"
 #include "plugins/slurm/job_records.hpp"
 #include "plugins/slurm/shares.hpp"
 #include "plugins/slurm/site_priority.hpp"
@@ -29,8 +30,10 @@ std::int64_t SlurmHost::now() const {
 // Everybody who wants to change a job waits while the records are read, so long queues are read in
 // slices. Each job is read once; what changes between two slices is seen in the next cycle.
 // False if the nodes were configured anew between two slices: then node numbers mean others.
-bool SlurmHost::read_in_slices(HostSnapshot& out) {
+bool SlurmHost::read_in_slices(HostSnapshot& out, std::vector<JobId>& stray) {
     out = HostSnapshot{};
+    out.serial = next_entrance_serial();
+    stray.clear();
     std::optional<NodeSets> sets;
     std::unique_ptr<ListWalk<job_record_t>> walk;
     std::time_t configured_at = 0, partitions_at = 0;
@@ -63,6 +66,9 @@ bool SlurmHost::read_in_slices(HostSnapshot& out) {
                 more = false;
                 break;
             }
+            if (has_stray_exclusion(*job)) {
+                stray.push_back(job->job_id);
+            }
             if (!IS_JOB_REVOKED(job)) {
                 read_job(*job, *sets, out.now, out.jobs.emplace_back());
             }
@@ -76,7 +82,12 @@ bool SlurmHost::read_in_slices(HostSnapshot& out) {
 }
 
 void SlurmHost::collect(HostSnapshot& out) {
-    while (!read_in_slices(out)) {
+    std::vector<JobId> stray;
+    while (!read_in_slices(out, stray)) {
+    }
+    {
+        const std::lock_guard lock(stray_mutex_);
+        stray_ = std::move(stray);
     }
     for (HostJob& job : out.jobs) {
         if (job.user.empty()) {

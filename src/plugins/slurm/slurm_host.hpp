@@ -4,6 +4,7 @@
 // Threads: any of the engine's; never a plugin entry point, whose caller holds locks already.
 #pragma once
 
+#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -25,6 +26,8 @@ class SlurmHost final : public Host {
                   const std::vector<std::string>& nodes) override;
     void pin(JobId claimant, const std::vector<std::string>& nodes) override;
     void unpin(JobId claimant) override;
+    std::vector<HeldBack> set_entrance(const HostEntrance& entrance) override;
+    void remember_held_back(const std::vector<HeldBack>& held) override;
     Status warn(const Eviction& eviction) override;
     void last_call(const Eviction& eviction) override;
     EvictionState follow(const Eviction& eviction, std::int64_t grace_ends_at) override;
@@ -42,7 +45,7 @@ class SlurmHost final : public Host {
     void log(LogLevel level, std::string_view text) override;
 
   private:
-    bool read_in_slices(HostSnapshot& out);
+    bool read_in_slices(HostSnapshot& out, std::vector<JobId>& stray);
     bool take_back_locked(job_record& job);
 
     // A run as it was before its warning. Read and written under the job write lock only.
@@ -54,6 +57,9 @@ class SlurmHost final : public Host {
     std::unordered_map<JobId, WarnedRun> warned_;
     std::unordered_map<JobId, Outlook> shown_;  // as written last; under the job write lock
     std::unordered_set<JobId> pinned_;          // under the job write lock as well
+    // Found by collect(): exclusions that an array's tasks took along when they started.
+    std::mutex stray_mutex_;  // a leaf
+    std::vector<JobId> stray_;
 };
 
 }  // namespace tranche
