@@ -43,12 +43,12 @@ bool RestartNotes::step(const EngineView& view) {
         }
         told.not_before = 0;
         // The newest of its preemptions that really made it go.
-        const auto record =
-            std::find_if(view.recent_preemptions.rbegin(), view.recent_preemptions.rend(),
-                         [&](const PreemptionRecord& each) {
-                             return each.victim == card.id && each.outcome != "taken-back" &&
-                                    each.planned_at <= run.started_at;
-                         });
+        const auto record = std::find_if(
+            view.recent_preemptions.rbegin(), view.recent_preemptions.rend(),
+            [&](const PreemptionRecord& each) {
+                return each.victim == card.id && each.outcome != "taken-back" &&
+                       each.outcome != "rehearsed" && each.planned_at <= run.started_at;
+            });
         if (record == view.recent_preemptions.rend()) {
             continue;  // requeued by hand, or its node failed
         }

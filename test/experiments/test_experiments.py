@@ -21,6 +21,7 @@ import bars  # noqa: E402
 import cheats  # noqa: E402
 import generate  # noqa: E402
 import lab as laboratory  # noqa: E402
+import start_times  # noqa: E402
 import weeks  # noqa: E402
 
 
@@ -53,6 +54,13 @@ def test_a_regime_is_what_it_says(lab, name, nodes, allocated, free):
     demand = lab.run(lab.regime(name, nodes, 1))["demand_factor"]
     assert allocated[0] <= demand["allocated"] <= allocated[1]
     assert free[0] <= demand["free"] <= free[1]
+
+
+@pytest.mark.parametrize("regime", start_times.REGIMES)
+def test_four_of_five_expected_starts_hold(lab, regime):
+    """Of those dated within two hours, as doc/experiments/start_times.md says."""
+    lines = start_times.estimates(lab, regime, start_times.NODES, 1)
+    assert start_times.share_held(lines, 0, start_times.BAR_LEAD) >= start_times.BAR
 
 
 def test_the_same_seed_gives_the_same_files(tmp_path):

@@ -5,6 +5,7 @@
 
 #include "common/report/reason_text.hpp"
 #include "engine/outlook_keeper.hpp"
+#include "engine/own_answers.hpp"
 #include "engine/restart_notes.hpp"
 #include "support/fake_host.hpp"
 #include "support/situation.hpp"
@@ -229,6 +230,60 @@ TEST_F(KeeperTest, a_rehearsal_shows_nothing) {
     publish();
     keeper_.look();
     EXPECT_TRUE(cluster_->shown_outlook().empty());
+}
+
+class TryTest : public KeeperTest {
+  protected:
+    TryTest() {
+        situation_.settings.preempt_within_budget = PreemptWithinBudget::no;
+        for (PendingJob& job : situation_.view.pending) {
+            job.time_limit_seconds = 2 * kHour;
+        }
+        publish();
+        auto view = std::make_shared<EngineView>(*view_);
+        Budget a = make_budget("A", 1);
+        a.users = {"ann"};
+        view->tree = std::make_shared<BudgetTree>(make_tree({a, make_budget("B", 1)}));
+        view_ = std::move(view);
+    }
+    Result<Json> answer(const Json& arguments) {
+        Viewer viewer;
+        viewer.uid = 1000;
+        viewer.user = "ann";
+        return answer_try(*view_, viewer, arguments);
+    }
+};
+
+// The node is B's for half an hour, then that of the job that waits already, for two hours at most.
+TEST_F(TryTest, a_job_that_is_not_there_is_ranked_and_dated_and_what_is_sooner_is_really_sooner) {
+    const auto json = answer(Json::object().set("gpus", 8).set("min_runtime_seconds", 2 * kHour));
+    ASSERT_TRUE(json.ok()) << json.error();
+    EXPECT_EQ(json->at("budget").as_text(), "A");
+    const Json asked = json->at("asked");
+    EXPECT_EQ(asked.at("rank").as_integer(), 2);
+    EXPECT_EQ(asked.at("class").as_text(), "allocated");
+    const std::int64_t start = asked.at("expected_start_at").as_integer();
+    EXPECT_GE(start, kZero + kHour / 2 + 2 * kHour);
+    const Json sooner = json->at("sooner");
+    for (std::size_t i = 0; i < sooner.size(); ++i) {
+        EXPECT_LT(sooner.at(i).at("expected_start_at").as_integer(), start);
+        EXPECT_LE(sooner.at(i).at("gpus").as_integer(), 8);
+    }
+    EXPECT_EQ(view_->view.pending.size(), 2U);
+}
+
+TEST_F(TryTest, what_cannot_be_right_is_refused) {
+    EXPECT_FALSE(answer(Json::object().set("gpus", 9).set("nodes", 1)).ok());
+    EXPECT_FALSE(answer(Json::object().set("gpus", 8).set("gpu_type", "h100")).ok());
+    EXPECT_FALSE(answer(Json::object().set("mem", 4)).ok());
+    EXPECT_FALSE(answer(Json::object().set("budget", "C")).ok());
+    EXPECT_FALSE(answer(Json::object().set("team_priority", "highest")).ok());
+    EXPECT_FALSE(answer(Json::object().set("min_runtime_seconds", 100 * kHour)).ok());
+    // Nothing said: a whole node, for as long as a job that declares nothing.
+    const auto json = answer(Json::object());
+    ASSERT_TRUE(json.ok()) << json.error();
+    EXPECT_EQ(json->at("asked").at("gpus").as_integer(), 8);
+    EXPECT_EQ(json->at("asked").at("class").as_text(), "unallocated");
 }
 
 TEST(RestartNotes, the_next_run_hears_once_why_the_one_before_it_ended) {
