@@ -115,7 +115,7 @@ def test_a_job_without_gpus_is_free_and_nobody_leaves_for_it(teams):
     assert not records(lab, victim) and not records(lab, other)
     lab.run("scancel", victim)
     lab.wait_for_state(waits, "RUNNING", seconds=30)
-    assert shown(lab, waits)["kind"] == "unallocated"
+    assert shown(lab, waits)["kind"] == "free"
 
 
 @kinds
@@ -193,7 +193,7 @@ def test_a_job_that_says_nothing_runs_free_and_goes_first(teams):
     paid = expired(lab)
     free = lab.sbatch("-N1", "--gpus=8", script=LONG, user="man")
     lab.wait_for_state(free, "RUNNING")
-    assert shown(lab, free)["kind"] == "unallocated"
+    assert shown(lab, free)["kind"] == "free"
     claimant = claim(lab)
     lab.wait_for_state(claimant, "RUNNING", seconds=40)
     assert lab.state(free) == "PREEMPTED"

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How long claimants wait on a real cluster, in real time. Measures and asserts nothing.
 
-  make campaign-waits, or: TRANCHE_BUILD=DIR python3 test/live/waits.py [contracts] [express] [queue]
+  make campaign-waits [CAMPAIGN="contracts polite"], or: TRANCHE_BUILD=DIR python3 test/live/waits.py
+  with any of: contracts express queue, and of express and queue: idle polite plain deaf
 
 contracts: from the end of a victim's contract to the start of the job that waited for it.
 express:   from `sbatch` typed to the first line of the script of a debug job, on a cluster full of
            runs past their contracts: victims that leave when told, plain programs in a batch script,
-           and those that ignore every signal. queue: the same with 10 000 jobs waiting.
+           and those that ignore every signal; idle: on an empty cluster, for comparison.
+queue:     the same with 10 000 jobs waiting.
 """
 
 import re
@@ -25,6 +27,7 @@ NODES = 4
 GRACE = 2
 ROUNDS = 13  # of NODES preemptions each
 DEBUG_JOBS = 20
+KINDS = ["idle", "polite", "plain", "deaf"]
 POLITE = "srun bash -c 'trap \"exit 0\" TERM; sleep 100000 & wait'\nexit 0"
 PLAIN = "sleep 100000"
 DEAF = "trap '' TERM; while true; do sleep 1; done"
@@ -89,20 +92,23 @@ def contracts(lab):
     print(row("victims that leave when told", waits))
 
 
-def express(lab, title):
+def express(lab, title, kinds):
     heading(f"a debug job, `sbatch` to its first line{title}")
-    for name, script in (("leaves when told (srun step)", POLITE),
-                         (f"plain program in the script (grace {GRACE} s)", PLAIN),
-                         (f"ignores every signal (grace {GRACE} s, KillWait 5 s)", DEAF)):
-        for _ in range(NODES):
+    for kind, name, script in (
+            ("idle", "nobody has to leave", None),
+            ("polite", "leaves when told (srun step)", POLITE),
+            ("plain", f"plain program in the script (grace {GRACE} s)", PLAIN),
+            ("deaf", f"ignores every signal (grace {GRACE} s, KillWait 5 s)", DEAF)):
+        if kind not in kinds:
+            continue
+        victims = NODES if script else 0
+        for _ in range(victims):
             lab.sbatch("-N1", "--gpus=8", "--min-runtime=0:01", "--resumable", script=script,
                        user="man")
-        lab.wait_for("the cluster is full", lambda: len(running(lab, "-u", "man")) == NODES)
         waits = []
         for number in range(DEBUG_JOBS):
-            time.sleep(1.5)
-            lab.wait_for("the cluster is full again",
-                         lambda: len(running(lab, "-u", "man")) == NODES, seconds=60)
+            lab.wait_for("the cluster is full", lambda victims=victims: len(
+                running(lab, "-u", "man")) == victims, seconds=60)
             time.sleep(1.5)  # contracts of a second
             file = lab.work / f"first-line-{number}"
             begun = time.time()
@@ -121,7 +127,8 @@ def express(lab, title):
 
 
 def main():
-    parts = sys.argv[1:] or ["contracts", "express", "queue"]
+    kinds = [word for word in sys.argv[1:] if word in KINDS] or KINDS
+    parts = [word for word in sys.argv[1:] if word not in KINDS] or ["contracts", "express", "queue"]
     folder = Path(tempfile.mkdtemp(prefix="tranche-waits."))
     folder.chmod(0o755)
     lab = Lab(folder / "lab", nodes=NODES, gpus=8, settings=SETTINGS)
@@ -130,13 +137,13 @@ def main():
         if "contracts" in parts:
             contracts(lab)
         if "express" in parts:
-            express(lab, "")
+            express(lab, "", kinds)
         if "queue" in parts:
             # Held back by nothing but room: gangs that need all nodes at once.
             for _ in range(100):
                 lab.sbatch("--array=0-99", "-N4", "--gpus-per-node=8", script="sleep 1",
                            user="mail")
-            express(lab, ", 10 000 jobs pending")
+            express(lab, ", 10 000 jobs pending", kinds)
         health = lab.json("srank", "--health", "--json")
         print(f"\npreemptions {health['preemptions']}, end of grace to requeue p50 "
               f"{health['grace_delay_p50_milliseconds']} ms, p99 "
