@@ -316,6 +316,9 @@ void PlanKeeper::end(const LivePlan& plan, const std::string& outcome, const Hos
             victim.state == EvictionState::in_grace && host_.take_back(victim.eviction);
         tracker_.clear_leaving(victim.eviction.victim, stays, out);
         record.outcome = stays ? "taken-back" : outcome;
+        if (!stays && record.gone_at == 0) {
+            record.gone_at = snapshot.now;  // its room was taken before anybody looked
+        }
         if (claimant != nullptr) {
             record.claimant_started_at = claimant->start_at;
             for (const NodeShare& share : claimant->where) {

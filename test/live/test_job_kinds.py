@@ -98,8 +98,8 @@ def test_tasks_of_an_array_and_components_leave_each_as_what_they_are(teams):
         "squeue", "-h", "-t", "R", "-o", "%i").stdout.split()) == 2, seconds=30)
     claimant = claim(lab)
     lab.wait_for_state(claimant, "RUNNING", seconds=40)
-    lab.wait_for("the whole job waits again", lambda: lab.run(
-        "squeue", "-h", "-t", "PD", "-o", "%i").stdout.split() == [f"{het}+0", f"{het}+1"])
+    lab.wait_for("the whole job waits again", lambda: sorted(lab.run(
+        "squeue", "-h", "-t", "PD", "-o", "%i").stdout.split()) == [f"{het}+0", f"{het}+1"])
 
 
 @kinds

@@ -263,4 +263,4 @@ def test_most_victims_left_for_a_claimant_that_started(teams):
     assert outcomes.count("wasted") == 1
     assert outcomes.count("overtaken") == 0
     left = [one for one in outcomes if one not in ("taken-back", "claimant-left")]
-    assert outcomes.count("started") / len(left) > 0.9, outcomes
+    assert outcomes.count("started") / len(left) > 0.75, outcomes

@@ -119,11 +119,11 @@ def express(lab, title, kinds):
             waits.append(1000 * (int(file.read_text()) / 1e9 - begun))
             file.unlink()
         print(row(name, waits), flush=True)
+        lab.run("scancel", "-u", "man", "-t", "PENDING", check=False)
         lab.run("scancel", "-u", "man", "-t", "RUNNING", "--signal=KILL", "--full", check=False)
-        victims = running(lab, "-u", "man")
-        if victims:
-            lab.run("scancel", *victims)
-        lab.wait_for("they are gone", lambda: not running(lab, "-u", "man"), seconds=30)
+        lab.run("scancel", "-u", "man", check=False)
+        lab.wait_for("they are gone", lambda: not lab.run(
+            "squeue", "-h", "-u", "man", "-o", "%i").stdout.split(), seconds=30)
 
 
 def main():
