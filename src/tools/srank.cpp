@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "common/config/settings.hpp"
 #include "common/config/time_format.hpp"
 #include "common/report/explanation_text.hpp"
 #include "common/report/people.hpp"
@@ -352,6 +353,23 @@ int show_why(const CommandLine& line) {
     return print_answer(text);
 }
 
+// Settings that differ from the defaults, and what they mean in one sentence.
+std::vector<std::vector<std::string>> changed_settings(const Json& settings) {
+    std::vector<std::vector<std::string>> rows;
+    for (const SettingRow& known : settings_table()) {
+        const Json value = settings.at(known.name.c_str());
+        if (!value.is_text() || value.as_text() == known.default_value) {
+            continue;
+        }
+        const std::string meaning = known.text.substr(0, known.text.find(". "));
+        rows.push_back(
+            {"setting", known.name + "=" + value.as_text() + " (" +
+                            (known.default_value.empty() ? "not set" : known.default_value) +
+                            " by default): " + meaning + (meaning.ends_with('.') ? "" : ".")});
+    }
+    return rows;
+}
+
 int show_health(const CommandLine& line, const TableStyle& style) {
     const auto answer = ask_controller(line, "health", Json::object());
     if (!answer.ok()) {
@@ -400,6 +418,9 @@ int show_health(const CommandLine& line, const TableStyle& style) {
     const Json complaints = health.at("complaints");
     for (std::size_t i = 0; i < complaints.size(); ++i) {
         rows.push_back({"complaint", complaints.at(i).as_text()});
+    }
+    for (std::vector<std::string>& row : changed_settings(health.at("settings"))) {
+        rows.push_back(std::move(row));
     }
     TableStyle plain = style;
     plain.terminal_width = 0;  // a complaint is read whole

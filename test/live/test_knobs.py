@@ -4,6 +4,7 @@ minute of the cluster is a second of ours."""
 
 import contextlib
 import json
+import re
 
 import pytest
 
@@ -92,6 +93,9 @@ def test_jobs_outside_partitions_are_neither_taken_nor_take(teams):
     lab = teams
     with setting(lab, "Partitions=main,spared"):
         in_force(lab, "Partitions", "main,spared")
+        assert re.search(r"^setting +Partitions=main,spared \(not set by default\): The partitions "
+                         r"whose jobs have budgets and contracts\.$",
+                         lab.run("srank", "--health", check=False).stdout, re.M)
         outside = fill(lab, 4, "-p", "outside", user="man")
         claimant = claimant_of(lab)
         seconds_pass(lab, 400)
