@@ -100,7 +100,11 @@ Result<LedgerContents> LedgerWriter::State::load(LedgerDatabase& database) {
         const std::lock_guard lock(mutex_);
         keep = keep_seconds_;
     }
-    return database.load(now - keep, now - kPreemptionsKept);
+    auto contents = database.load(now - keep, now - kPreemptionsKept);
+    if (contents.ok()) {
+        contents->read_at = now;
+    }
+    return contents;
 }
 
 bool LedgerWriter::State::open_file() {

@@ -106,6 +106,16 @@ SubmissionVerdict decide(const SubmissionView& view, const SubmissionContext& co
     const std::int64_t weight = weight_milli(view, settings);
     circumstances.costs_something = view.under_contract && weight > 0;
     auto terms = resolve_terms(*request, settings, circumstances);
+    std::string refused_later;
+    if (!terms && settings.dry_run && settings.require_min_runtime) {
+        // A rehearsal refuses nobody for a line that no script has yet.
+        Settings kind = settings;
+        kind.require_min_runtime = false;
+        if (auto without = resolve_terms(*request, kind, circumstances); without) {
+            refused_later = terms.error();
+            terms = std::move(without);
+        }
+    }
     if (!terms) {
         return refusal(terms.error());
     }
@@ -156,6 +166,12 @@ SubmissionVerdict decide(const SubmissionView& view, const SubmissionContext& co
     numbers.position = standing->position;
     numbers.queue_length = standing->queue_length;
     verdict.message = submission_message(numbers);
+    if (settings.dry_run) {
+        verdict.message += "; a rehearsal (DryRun=yes): nobody is preempted yet";
+    }
+    if (!refused_later.empty()) {
+        verdict.message += "; later it will be refused: " + refused_later;
+    }
     return verdict;
 }
 

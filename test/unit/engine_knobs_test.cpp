@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/policy/explain.hpp"
+#include "common/store/ledger_replay.hpp"
 #include "support/engine_rig.hpp"
 
 namespace tranche::test {
@@ -252,6 +253,30 @@ TEST(EngineKnobs, evictions_of_the_last_hour_are_counted_across_a_restart) {
     EXPECT_EQ("preemption-limit", rig.wait_reason(waits));
     rig.run(2700);  // the first one is an hour ago
     EXPECT_EQ(2u, rig.preemptions().size());
+}
+
+// A longer window that is asked for while the ledger is still being read.
+
+TEST(EngineKnobs, a_run_is_charged_once_whatever_window_its_ledger_was_read_for) {
+    constexpr std::int64_t kNow = 1'000'000'000;
+    LedgerContents contents;
+    contents.since_at = kNow - 2 * 86400;
+    contents.read_at = kNow;
+    contents.names = {"", "a", "ann"};
+    ClosedSegment closed;
+    closed.key = {7, kNow - 700, kNow - 600};
+    closed.budget = 1;
+    closed.user = 2;
+    closed.weight_milli = 1000;
+    closed.charged_until = kNow - 100;
+    closed.begun_batch = 1;
+    closed.ended_batch = 2;
+    contents.closed = {closed};
+    UsageLedger::Rules rules;
+    rules.window = {7 * 86400, WindowShape::linear};
+    UsageLedger ledger(rules);
+    replay(contents, ledger);
+    EXPECT_FALSE(ledger.begin({closed.key, "a", "ann", RunKind::allocated, 1000}));
 }
 
 // What a reconfiguration cannot change.

@@ -287,11 +287,23 @@ TEST_F(Stress, everybody_at_once_and_stops_and_starts_meanwhile) {
     }
     engine.stop();
     // Segments of one run do not overlap.
-    std::map<std::pair<JobId, std::int64_t>, std::int64_t> ends;
-    for (const SegmentRow& row : rig.segments()) {
-        std::int64_t& last = ends[{row.key.job_id, row.key.submit_at}];
-        EXPECT_LE(last, row.key.begin_at) << "job " << row.key.job_id;
-        last = row.ended_at == 0 ? kNever : row.ended_at;
+    std::map<std::pair<JobId, std::int64_t>, std::vector<SegmentRow>> runs;
+    for (SegmentRow& row : rig.segments()) {
+        const std::pair key{row.key.job_id, row.key.submit_at};
+        runs[key].push_back(std::move(row));
+    }
+    for (const auto& [key, rows] : runs) {
+        std::string text;
+        std::int64_t last = 0;
+        bool overlaps = false;
+        for (const SegmentRow& row : rows) {
+            overlaps = overlaps || last > row.key.begin_at;
+            last = row.ended_at == 0 ? kNever : row.ended_at;
+            text += " [" + std::to_string(row.key.begin_at) + ", " + std::to_string(row.ended_at) +
+                    ", charged until " + std::to_string(row.charged_until) + ", " + row.end_reason +
+                    "]";
+        }
+        EXPECT_FALSE(overlaps) << "job " << key.first << " of " << key.second << ":" << text;
     }
 }
 

@@ -70,6 +70,27 @@ TEST_F(Submission, a_contract_is_stored_and_its_price_is_named) {
     EXPECT_EQ(parse_stored_terms(verdict.spank_entries), verdict.terms);
 }
 
+TEST_F(Submission, a_rehearsal_says_what_it_is_and_refuses_nobody_for_a_missing_minimum) {
+    settings.dry_run = true;
+    view.spank_entries = {entry("min_runtime", "2h")};
+    EXPECT_TRUE(answer().message.ends_with(
+        "in the queue; a rehearsal (DryRun=yes): nobody is preempted yet"))
+        << answer().message;
+    settings.require_min_runtime = true;
+    view.spank_entries.clear();
+    const SubmissionVerdict verdict = answer();
+    EXPECT_TRUE(verdict.accepted);
+    EXPECT_EQ(0, verdict.terms.min_runtime_seconds);
+    EXPECT_NE(verdict.message.find("later it will be refused: this cluster asks how long"),
+              std::string::npos)
+        << verdict.message;
+    view.spank_entries = {entry("min_runtime", "9h")};
+    expect_refused("MaxMinRuntime");
+    settings.dry_run = false;
+    view.spank_entries.clear();
+    expect_refused("this cluster asks how long");
+}
+
 TEST_F(Submission, the_price_is_weighted_by_type) {
     settings.charge_weights = {{"gpu", 1000}, {"gpu:h100", 2500}, {"cpu", 10}};
     view.gpus = {{"h100", 2}, {"", 1}};

@@ -64,7 +64,10 @@ void replay(const LedgerContents& contents, UsageLedger& ledger) {
 
     // Segments that may be reported again, and those over which the tree changed, are told one by
     // one; the many others are two sums.
-    const std::int64_t now = contents.since_at + ledger.rules().window.length_seconds;
+    // The window may have been changed since they were read: then since_at does not tell.
+    const std::int64_t now = contents.read_at != 0
+                                 ? contents.read_at
+                                 : contents.since_at + ledger.rules().window.length_seconds;
     std::vector<std::int64_t> tree_batches(
         contents.tree_batches.begin() + static_cast<std::ptrdiff_t>(next_tree),
         contents.tree_batches.end());

@@ -206,6 +206,7 @@ struct ClosedSegment {
 // What a start needs.
 struct LedgerContents {
     std::int64_t since_at = 0;
+    std::int64_t read_at = 0;  // 0: one window of the ledger after `since_at`
     // The tree that held at `since_at`, if any did, then all later ones, by number.
     std::vector<TreeEditRow> trees;
     std::vector<std::int64_t> tree_batches;  // beside it
