@@ -162,7 +162,7 @@ TEST_F(Stress, everybody_at_once_and_stops_and_starts_meanwhile) {
         if (pending.size() < 60) {
             const Wish wish = drawn_wish(round);
             const JobId id = cluster->submit(wish);
-            engine.priority_for(id, wish.account, wish.user, {}, true, {});
+            engine.place_for(id, wish.account, wish.user, {}, true, {});
             engine.kick();
         } else if (round % 16 == 0) {
             cluster->cancel(pending[round % pending.size()]);
