@@ -125,6 +125,8 @@ EngineCycle::EngineCycle(std::unique_ptr<Host> host, EngineOptions options,
       notes_(*host_, local_calendar, real_milliseconds),
       entrance_(*host_),
       plans_(*host_, tracker_, kick_, clock_),
+      notifier_([this](const std::string& text) { log(Host::LogLevel::error, text); }),
+      notices_(*host_, tracker_, [this](Notice notice) { notifier_.put(std::move(notice)); }),
       outlook_(
           *host_, [this] { return view(); }, local_calendar, real_milliseconds) {}
 
@@ -530,6 +532,7 @@ void EngineCycle::step() {
     bool wake = plans_.needs_wake(snapshot.now);
     if (!settings_->dry_run) {
         wake = act(*next, snapshot, batch) || wake;
+        notices_.tell(*next, snapshot, plans_.take_warned(), batch);
     } else {
         if (!options_.rehearses) {
             order_queue(*next);
@@ -594,6 +597,7 @@ void EngineCycle::complain(const std::string& text) {
 }
 
 void EngineCycle::close() {
+    notifier_.stop();
     writer_ptr_ = nullptr;
     if (writer_ && !writer_->stop()) {
         log(Host::LogLevel::error,

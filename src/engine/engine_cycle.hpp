@@ -26,6 +26,7 @@
 #include "engine/entrance_keeper.hpp"
 #include "engine/job_tracker.hpp"
 #include "engine/ledger_writer.hpp"
+#include "engine/notices.hpp"
 #include "engine/outlook_keeper.hpp"
 #include "engine/plan_keeper.hpp"
 #include "engine/restart_notes.hpp"
@@ -125,6 +126,8 @@ class EngineCycle {
     EntranceKeeper entrance_;  // let_in() is everybody's
     PlanKeeper plans_;         // its part of the clock thread as well
 
+    Notifier notifier_;
+    Notices notices_;
     OutlookKeeper outlook_;  // of two threads of its own
 
     // Shared, each behind its own leaf.

@@ -85,6 +85,7 @@ struct HostJob {
     bool batch = true;              // false: salloc or srun, interactive
     bool requeue = false;           // may be requeued at all
     bool explicit_requeue = false;  // as far as it can be told
+    bool wants_notices = false;     // --mail-type with REQUEUE or END
     bool refuses_requeue = false;   // --no-requeue, as far as it can be told
     bool governed = true;           // on a partition that has GPUs, or of Partitions=
     bool spared = false;            // on a partition with PreemptMode=OFF
@@ -93,6 +94,7 @@ struct HostJob {
     // Held now, by GPU type ("" where untyped), for charge weights.
     std::vector<std::pair<std::string, std::int64_t>> held_gpus;
     std::int64_t held_cpus = 0;
+    std::string mail_user;  // of a job that wants notices; empty: its user
     // Contract options as stored with the job: "_SLURM_SPANK_OPTION_contract_…=…".
     std::vector<std::string> contract_entries;
 };

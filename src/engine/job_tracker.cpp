@@ -243,6 +243,7 @@ void JobTracker::begin_run(const HostJob& job, const HostSnapshot& snapshot,
     tracked.row.protection_cap_seconds = kNever;
     tracked.row.waits_for = 0;
     tracked.row.checkpointed_at = 0;
+    tracked.row.noticed_seconds = kNever;
     tracked.leaving_for = 0;
     tracked.paused_at = 0;
     tracked.weight_milli = row.weight_milli;
@@ -533,6 +534,8 @@ void JobTracker::change_contract(const HostJob& job, const ContractTerms& before
     const std::int64_t old_seconds = tracked.contract_seconds;
     if (after.min_runtime_seconds > before.min_runtime_seconds) {
         tracked.contract_seconds = after.min_runtime_seconds;
+        tracked.row.noticed_seconds = kNever;  // of the longer contract
+        out.jobs.push_back(tracked.row);
     } else if (after.min_runtime_seconds < before.min_runtime_seconds) {
         tracked.contract_seconds = std::min(old_seconds, after.min_runtime_seconds);
     }
@@ -553,6 +556,18 @@ void JobTracker::change_contract(const HostJob& job, const ContractTerms& before
         row.min_runtime_seconds = tracked.wants_turn ? tracked.contract_seconds : 0;
     }
     out.begun.push_back(row);
+}
+
+std::int64_t JobTracker::noticed_seconds(JobId id) const {
+    const auto it = jobs_.find(id);
+    return it == jobs_.end() ? 0 : it->second.row.noticed_seconds;
+}
+
+void JobTracker::set_noticed(JobId id, std::int64_t seconds, LedgerBatch& out) {
+    if (const auto it = jobs_.find(id); it != jobs_.end()) {
+        it->second.row.noticed_seconds = seconds;
+        out.jobs.push_back(it->second.row);
+    }
 }
 
 bool JobTracker::checkpointed(JobId id, std::int64_t at, LedgerBatch& out) {

@@ -53,6 +53,9 @@ class JobTracker {
                          LedgerBatch& out);
     // Its owner has just written a checkpoint. False: it does not run.
     bool checkpointed(JobId id, std::int64_t at, LedgerBatch& out);
+    // The last notice of its run (JobRow).
+    std::int64_t noticed_seconds(JobId id) const;
+    void set_noticed(JobId id, std::int64_t seconds, LedgerBatch& out);
     // The claimant has started or left; `stays`: the victim keeps running after all.
     void clear_leaving(JobId victim, bool stays, LedgerBatch& out);
     // Jobs that were requeued and wait for nobody: to be made eligible.

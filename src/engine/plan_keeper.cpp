@@ -9,6 +9,8 @@
 namespace tranche {
 namespace {
 
+constexpr std::string_view kTag = "tranche: ";  // of lines in a job's output
+
 // A plan is wasted when slurmctld has tried its claimant on the free room so many times in vain, or
 // has not tried at all for so long; a busy machine or a slow pass is no waste.
 constexpr std::int64_t kClaimantPatience = 60;
@@ -267,7 +269,7 @@ bool PlanKeeper::make(const PlanDecision& decision, const EngineView& next, Ledg
         eviction.quiet = run.interactive && eviction.grace_seconds > kLastCallSeconds;
         eviction.comment = eviction_comment(live_victim.record);
         eviction.message =
-            "tranche: " + eviction_message(live_victim.record, run, eviction.grace_seconds);
+            std::string(kTag) + eviction_message(live_victim.record, run, eviction.grace_seconds);
         live.victims.push_back(std::move(live_victim));
     }
     // Its place is safe before anybody leaves: the band above all others, and its nodes.
@@ -284,6 +286,8 @@ bool PlanKeeper::make(const PlanDecision& decision, const EngineView& next, Ledg
             continue;
         }
         victim.warned = true;
+        warned_.push_back(
+            {victim.record, victim.eviction.message.substr(kTag.size()), victim.eviction.requeue});
         victim.record.warned_at = host_.now();
         victim.grace_ends_milliseconds = clock_() + victim.eviction.grace_seconds * 1000;
         tracker_.set_leaving(victim.eviction.victim, claimant, live.plan.express, *next.settings,

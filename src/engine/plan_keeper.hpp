@@ -21,6 +21,7 @@
 #include "engine/engine_view.hpp"
 #include "engine/host.hpp"
 #include "engine/job_tracker.hpp"
+#include "engine/notices.hpp"
 #include "engine/plan_book.hpp"
 
 namespace tranche {
@@ -43,6 +44,8 @@ class PlanKeeper {
     // DryRun=yes: what would have been made is recorded, once for a claimant that waits and its
     // victim. (plan_rehearsal.cpp)
     void rehearse(const EngineView& next, LedgerBatch& out);
+    // Who was warned since the last call.
+    std::vector<WarnedRun> take_warned() { return std::exchange(warned_, {}); }
     // Whom a warned run leaves for, while its warning can still be taken back.
     struct Leaving {
         JobId claimant = 0;
@@ -92,6 +95,7 @@ class PlanKeeper {
     const std::function<std::int64_t()> clock_;
 
     // The stepping thread's own.
+    std::vector<WarnedRun> warned_;
     std::vector<PreemptionRecord> recent_;
     std::vector<std::int64_t> eviction_times_;
     std::unordered_map<JobId, std::int64_t> no_plan_until_;

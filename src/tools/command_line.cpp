@@ -36,7 +36,7 @@ std::vector<OptionRow> common_options() {
 }
 
 Result<CommandLine> parse_command_line(const CommandTable& table, int count, char** arguments) {
-    std::string letters = ":";
+    std::string letters = table.words_end_options ? "+:" : ":";
     std::vector<option> rows;
     for (std::size_t i = 0; i < table.options.size(); ++i) {
         const OptionRow& row = table.options[i];

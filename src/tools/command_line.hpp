@@ -27,7 +27,8 @@ struct CommandTable {
     const char* about;                // one line
     std::vector<const char*> usages;  // lines of --usage, without the name
     std::vector<OptionRow> options;
-    const char* more;  // behind the options in --help
+    const char* more;                // behind the options in --help
+    bool words_end_options = false;  // what follows the first word is another command's
 };
 
 struct CommandLine {

@@ -16,6 +16,7 @@
 #include "tools/sreplay_options.hpp"
 #include "tools/table.hpp"
 #include "tools/text_file.hpp"
+#include "tools/tranche_run.hpp"
 
 namespace tranche {
 namespace {
@@ -74,7 +75,8 @@ TEST(CommandLine, unknown_options_and_missing_values_are_named) {
 }
 
 TEST(CommandLine, letters_and_names_of_options_are_used_once) {
-    for (const CommandTable* table : {&srank_table(), &sbudget_table(), &sreplay_table()}) {
+    for (const CommandTable* table :
+         {&srank_table(), &sbudget_table(), &sreplay_table(), &tranche_run_table()}) {
         std::set<std::string> names;
         std::set<char> letters;
         for (const OptionRow& row : table->options) {
@@ -89,7 +91,8 @@ TEST(CommandLine, letters_and_names_of_options_are_used_once) {
 }
 
 TEST(ManPages, options_and_columns_are_those_of_the_tables) {
-    for (const CommandTable* table : {&srank_table(), &sbudget_table(), &sreplay_table()}) {
+    for (const CommandTable* table :
+         {&srank_table(), &sbudget_table(), &sreplay_table(), &tranche_run_table()}) {
         std::string page = man_page(table->name);
         ASSERT_FALSE(page.empty()) << table->name;
         page = std::regex_replace(page, std::regex(R"(\\-)"), "-");
@@ -109,8 +112,8 @@ TEST(ManPages, options_and_columns_are_those_of_the_tables) {
         const std::regex option(R"(--([a-z][a-z0-9-]+))");
         for (std::sregex_iterator it(page.begin(), page.end(), option), end; it != end; ++it) {
             const std::string name = (*it)[1];
-            EXPECT_TRUE(known.contains(name) || name == "min-runtime")
-                << table->name << ".1 names --" << name;
+            const bool of_sbatch = name == "min-runtime" || name == "gpus" || name == "resumable";
+            EXPECT_TRUE(known.contains(name) || of_sbatch) << table->name << ".1 names --" << name;
         }
     }
     const std::string page = man_page("srank");

@@ -120,6 +120,7 @@ JobId FakeCluster::submit(const Wish& wish) {
     job.requeue = job.batch && wish.resumable;
     job.explicit_requeue = job.requeue;
     job.het_job_id = wish.het_job_id;
+    job.wants_notices = wish.wants_mail;
     job.shape.nodes = wish.nodes;
     job.shape.gpus = wish.gpus;
     job.shape.cpus_per_node = 1;

@@ -456,6 +456,7 @@ RunningExplanation RunningExplainer::explain(std::uint32_t run_index) const {
     out.started_at = run.started_at;
     out.protected_until = out.allocated ? run.protected_until : 0;
     out.contract_left_seconds = run.commitment_seconds(view.now);
+    out.checkpointed_at = run.checkpointed_at;
     out.leaving_for = run.leaving_for;
     out.spared = run.spared;
     const Victim victim = victim_of(input_, run, may_raise_);

@@ -121,6 +121,7 @@ struct RunningExplanation {
     std::int64_t started_at = 0;
     std::int64_t protected_until = 0;  // 0: free; kNever: its clock stands still
     std::int64_t contract_left_seconds = 0;
+    std::int64_t checkpointed_at = 0;  // its owner said so; 0: never
     JobId leaving_for = 0;
     bool spared = false;              // PreemptMode=OFF of its partition: nobody may take it
     std::vector<TakeOutlook> takers;  // of those that wait, best rank first, who may

@@ -320,6 +320,10 @@ std::string explanation_text(const RunningExplanation& e, const Moment& now,
     if (e.spared) {
         text += "Nobody may take its place: its partition has PreemptMode=OFF\n";
     } else {
+        if (e.checkpointed_at > 0) {
+            text += "Its owner said " + people_when(e.checkpointed_at, now) +
+                    " that it had written a checkpoint: it has what came after to lose\n";
+        }
         text += e.resumable ? "When its place is taken it is requeued\n"
                             : "When its place is taken it ends\n";
     }

@@ -260,6 +260,7 @@ Json to_json(const RunningExplanation& e) {
         .set("started_at", e.started_at);
     set_instant(json, "protected_until", e.protected_until);
     json.set("contract_left_seconds", e.contract_left_seconds);
+    set_instant(json, "checkpointed_at", e.checkpointed_at);
     if (e.protected_until == kNever) {
         json.set("contract_clock_runs", false);
     }
@@ -289,6 +290,7 @@ RunningExplanation running_explanation_from_json(const Json& json) {
                             ? kNever
                             : json.at("protected_until").as_integer();
     e.contract_left_seconds = json.at("contract_left_seconds").as_integer();
+    e.checkpointed_at = json.at("checkpointed_at").as_integer();
     e.leaving_for = number32(json, "leaving_for_job_id");
     e.spared = json.at("preempt_mode_off").is_boolean();
     e.takers = list_from_json<TakeOutlook>(json.at("takers"), outlook_from_json);

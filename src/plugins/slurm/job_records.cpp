@@ -386,6 +386,10 @@ void read_job(const job_record_t& job, NodeSets& sets, std::int64_t now, HostJob
     // Where a contract is stored it has been thought of; else the line that was typed must tell.
     out.explicit_requeue = out.contract_entries.empty() && asked_for_requeue(job);
     out.refuses_requeue = refuses_requeue(job);
+    out.wants_notices = (job.mail_type & (MAIL_JOB_END | MAIL_JOB_REQUEUE)) != 0;
+    if (out.wants_notices) {
+        out.mail_user = text_of(job.mail_user);
+    }
     const std::uint32_t set = sets.of(job);
     out.shape = requested_shape(job, sets.summary(set));
     out.shape.node_set = set;
