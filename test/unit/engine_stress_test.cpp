@@ -10,10 +10,8 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
-#include <map>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "common/wire/budgets_json.hpp"
@@ -282,25 +280,6 @@ TEST_F(Stress, everybody_at_once_and_stops_and_starts_meanwhile) {
         EXPECT_LT(0, answered);
     }
     engine.stop();
-    // Segments of one run do not overlap.
-    std::map<std::pair<JobId, std::int64_t>, std::vector<SegmentRow>> runs;
-    for (SegmentRow& row : rig.segments()) {
-        const std::pair key{row.key.job_id, row.key.submit_at};
-        runs[key].push_back(std::move(row));
-    }
-    for (const auto& [key, rows] : runs) {
-        std::string text;
-        std::int64_t last = 0;
-        bool overlaps = false;
-        for (const SegmentRow& row : rows) {
-            overlaps = overlaps || last > row.key.begin_at;
-            last = row.ended_at == 0 ? kNever : row.ended_at;
-            text += " [" + std::to_string(row.key.begin_at) + ", " + std::to_string(row.ended_at) +
-                    ", charged until " + std::to_string(row.charged_until) + ", " + row.end_reason +
-                    "]";
-        }
-        EXPECT_FALSE(overlaps) << "job " << key.first << " of " << key.second << ":" << text;
-    }
 }
 
 }  // namespace
