@@ -26,7 +26,8 @@ TOP = Path(__file__).resolve().parents[2]
 SREPLAY = Path(os.environ.get("TRANCHE_BUILD", TOP / "build")) / "sreplay"
 # A scheduling cycle is 30 s, slurmctld's bf_interval and the simulator's cycle.
 START_TOLERANCE = 3 * 30
-SETTINGS = ["tranche:DefaultMinRuntime=0", "tranche:ExpressMinRuntime=3:00"]
+SETTINGS = ["tranche:DefaultMinRuntime=0", "tranche:ExpressMinRuntime=3:00",
+            "tranche:Reservations=0", "tranche:MaxAssemblies=0"]
 
 
 def submit_all(lab, rows):
@@ -123,8 +124,8 @@ def test_the_simulator_agrees_with_a_real_cluster(lab, tmp_path):
 
     answer = json.loads(subprocess.run(
         [SREPLAY, "run", f"--jobs={file}", f"--cluster={NODES}x{GPUS}", f"--budgets={tree}",
-         f"--config={lab.root}/etc/tranche.conf", "--set=Reservations=0", "--set=MaxAssemblies=0",
-         f"--until={shown['at'] - zero}", f"--trace={trace}", "--json"],
+         f"--config={lab.root}/etc/tranche.conf", f"--until={shown['at'] - zero}",
+         f"--trace={trace}", "--json"],
         check=True, stdout=subprocess.PIPE, text=True).stdout)
     foreseen_starts, foreseen_preemptions = simulated_runs(trace)
     live_hours = {budget["name"]: budget["used_gpu_hours"] for budget in shown["budgets"]}
