@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "common/policy/classes.hpp"
 #include "common/policy/victims.hpp"
@@ -35,8 +36,15 @@ class EntranceMaker {
         for (const std::uint32_t job : planned) {
             exempt_[job] = true;
         }
+        for (std::uint32_t job = 0; job < view.pending.size(); ++job) {
+            if (const JobId first = view.pending[job].goes_with; first != 0) {
+                components_.push_back({job, index_of(first)});
+                exempt_[job] =
+                    components_.back().second != kNoId && exempt_[components_.back().second];
+            }
+        }
         for (const StartDecision& start : pass.starts) {
-            starting_[start.job] += start.as_free ? 0 : 1;
+            starting_[start.job] += start.as_free || start.express ? 0 : 1;
         }
         count_ = std::min(pass.keepings.size(), kMostKeepings);
         for (std::size_t k = 0; k < count_; ++k) {
@@ -60,6 +68,7 @@ class EntranceMaker {
             limit_headroom(entry, job);
             keep_off(p, entry, job);
         }
+        join_components();
         for (EntranceRule& rule : list_.rules) {
             close(rule);
         }
@@ -73,6 +82,29 @@ class EntranceMaker {
     std::int64_t opens_at(const NodeKeeping& keeping) const {
         return keeping.closed ? std::max(keeping.until_at, view_.now + kClosedLook)
                               : keeping.until_at;
+    }
+
+    std::uint32_t index_of(JobId id) const {
+        for (std::uint32_t job = 0; job < view_.pending.size(); ++job) {
+            if (view_.pending[job].id == id && view_.pending[job].turn_run < 0) {
+                return job;
+            }
+        }
+        return kNoId;
+    }
+
+    // The components of a heterogeneous job start free or are held together.
+    void join_components() {
+        for (const auto& [job, first] : components_) {
+            if (first == kNoId || rule_of_[first] == kNoId || exempt_[job]) {
+                continue;
+            }
+            const EntranceRule of_first = list_.rules[rule_of_[first]];
+            if (of_first.as_free || of_first.not_before_at != 0) {
+                rule(job).as_free = of_first.as_free;
+                rule(job).not_before_at = of_first.not_before_at;
+            }
+        }
     }
 
     EntranceRule& rule(std::uint32_t job) {
@@ -95,14 +127,14 @@ class EntranceMaker {
     // Only as many jobs as may come under contract between this pass and the next stay free to:
     // those that start in it, then by rank.
     void limit_headroom(const RankedEntry& entry, const PendingJob& job) {
-        if (entry.band != Band::allocated) {
+        if (entry.band != Band::allocated || job.goes_with != 0) {
             return;
         }
         if (job.free_first) {
             rule(entry.job).as_free = true;
             return;
         }
-        if (left_ == kNever || job.shape.gpus > allowed_ || is_large(job)) {
+        if (left_ == kNever || job.whole_gpus() > allowed_ || is_large(job)) {
             return;
         }
         if (rule_of_[entry.job] != kNoId && (list_.rules[rule_of_[entry.job]].as_free ||
@@ -113,8 +145,8 @@ class EntranceMaker {
         for (; tasks_now < entry.tasks; ++tasks_now) {
             if (starting_[entry.job] > 0) {
                 --starting_[entry.job];  // counted by the pass
-            } else if (job.shape.gpus <= left_) {
-                left_ -= job.shape.gpus;
+            } else if (job.whole_gpus() <= left_) {
+                left_ -= job.whole_gpus();
             } else {
                 break;
             }
@@ -253,8 +285,9 @@ class EntranceMaker {
     std::size_t count_ = 0;  // of keepings
     std::int64_t left_;
     const std::int64_t allowed_;
-    std::vector<std::uint32_t> rule_of_;   // by pending job
-    std::vector<bool> exempt_;             // by pending job
+    std::vector<std::uint32_t> rule_of_;                               // by pending job
+    std::vector<bool> exempt_;                                         // by pending job
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> components_;  // later ones, and the first
     std::vector<std::uint32_t> starting_;  // by pending job: tasks that come under contract
     std::unordered_map<std::uint32_t, std::uint32_t> tasks_of_;
     std::vector<KeepingBits> bits_;  // beside list_.rules
