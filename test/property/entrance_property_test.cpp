@@ -58,7 +58,7 @@ struct Listed {
 
 TEST(EntranceProperty, whom_the_pass_kept_off_nodes_finds_no_room_that_it_may_enter) {
     std::size_t refused = 0;
-    for (std::uint64_t seed = 1; seed <= 600; ++seed) {
+    for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
         RandomSituation random(seed, {.nodes = 8, .runs = 12, .jobs = 30}, settings_of(seed));
         Situation& s = random.situation;
         const Listed listed(s);
