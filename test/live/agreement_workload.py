@@ -29,10 +29,8 @@ WAVES = 9
 END = (20 + WAVES * PERIOD) * MINUTE
 
 
-def jobs():
-    """Rows of COLUMNS, by submission; tasks of an array follow each other."""
-    found = []
-
+def adder(found):
+    """A function that appends rows of COLUMNS."""
     def add(name, minute, user, gpus, runs, min_minutes, nodes=1, resumable=1, kind=""):
         """One job, or an array with a task for each of `runs` (minutes)."""
         for task, run in enumerate(runs):
@@ -42,6 +40,13 @@ def jobs():
                 "min_runtime": min_minutes * MINUTE, "resumable": resumable,
                 "runtime": ENDLESS if run is None else round(run * MINUTE),
                 "exit_seconds": 60, "class": kind, "array": name if len(runs) > 1 else ""})
+    return add
+
+
+def jobs():
+    """Rows of COLUMNS, by submission; tasks of an array follow each other."""
+    found = []
+    add = adder(found)
 
     # Who fills the cluster, with twice what he is funded for, and free work that fills gaps.
     for i in range(6):
@@ -67,6 +72,41 @@ def jobs():
         users = ("man", "games", "news")
         add(f"{name}d", at + 13, users[wave % 3], 2, [4], 3, resumable=0, kind="debug")
         add(f"{name}e", at + 15, users[(wave + 1) % 3], 2, [2], 2, resumable=0, kind="debug")
+    found.sort(key=lambda job: job["submit"])
+    return found
+
+
+# The second workload: eight nodes, one of them kept open by the headroom.
+LARGE_NODES = 8
+LARGE_SETTINGS = {"MaxProtectedFraction": "0.875", "AssemblyMinFraction": "0.5",
+                  "AssemblyPause": "1:00:00", "Reservations": "2", "MaxAssemblies": "1"}
+LARGE_PERIOD = 120
+LARGE_WAVES = 2
+LARGE_END = 196 * MINUTE
+
+
+def large_jobs():
+    """Gangs, reservations, assemblies and the headroom: contracts of different lengths end one
+    after the other, and a gang of half the cluster gathers its nodes meanwhile. The first time on
+    an empty cluster, the second time on one that is full of expired contracts."""
+    found = []
+    add = adder(found)
+    for i in range(6):
+        add(f"fill{i}", 90.5 + i, "mail", 8, [None], 6, resumable=0)
+    for wave in range(LARGE_WAVES):
+        at = 2 + wave * LARGE_PERIOD
+        name = f"w{wave}"
+        # Contracts of 20, 26, 32 … minutes on seven nodes; the eighth is the headroom's.
+        for i, user in enumerate(("games", "news", "man", "games", "news", "man", "games")):
+            add(f"{name}s{i}", at + 1.2 * i, user, 8, [60], 20 + 6 * i)
+        # The headroom alone stops it: it starts free where a node is idle.
+        add(f"{name}h", at + 11, "news", 8, [30], 10)
+        # Half of the cluster: its nodes are gathered.
+        add(f"{name}g", at + 14, "man", 32, [9], 10, nodes=4)
+        # Must stay out of its way.
+        add(f"{name}l", at + 16, "games", 8, [16], 15)
+        add(f"{name}t", at + 63.5, "news", 16, [9], 8, nodes=2)
+        add(f"{name}d", at + 66.3, "games", 2, [4], 3, resumable=0, kind="debug")
     found.sort(key=lambda job: job["submit"])
     return found
 
