@@ -205,6 +205,18 @@ void EngineParts::run_outlook() {
 
 // Engine.
 
+namespace {
+
+// Held or put off when it was ranked: no pass has said yet whether it may start.
+bool was_blocked(const EngineView& view, JobId id) {
+    const JobCard* card = view.card(id);
+    return card != nullptr && card->pending_index >= 0 &&
+           view.view.pending[static_cast<std::size_t>(card->pending_index)].block !=
+               StartBlock::none;
+}
+
+}  // namespace
+
 Engine& Engine::instance() {
     static Engine engine;
     return engine;
@@ -265,17 +277,18 @@ std::shared_ptr<const EngineView> Engine::view() const noexcept {
 
 QueuePlace Engine::place_for(JobId id, const std::string& account, const std::string& user,
                              const std::vector<std::string>& entries, bool governed,
-                             const JobShape& shape) noexcept {
+                             const JobShape& shape, std::uint32_t tasks) noexcept {
     try {
         const auto p = parts();
         if (!p) {
             return {};
         }
-        if (const std::uint32_t known = p->cycle().known_priority(id); known != 0) {
+        const auto view = p->cycle().view();
+        const std::uint32_t known = p->cycle().known_priority(id);
+        if (known != 0 && !(view && was_blocked(*view, id))) {
             return {known, 0};
         }
         p->kick();
-        const auto view = p->cycle().view();
         Band band = Band::unallocated;
         std::int64_t contract_seconds = 0;
         if (view && governed && shape.gpus > 0) {
@@ -300,11 +313,11 @@ QueuePlace Engine::place_for(JobId id, const std::string& account, const std::st
             }
         }
         // The last of its band until it is ranked, some milliseconds from now.
-        QueuePlace place{band_floor(band) + 1, 0};
+        QueuePlace place{known != 0 ? known : band_floor(band) + 1, 0};
         if (view) {
             place.not_before_at =
                 p->cycle().let_in(*view, band != Band::unallocated, band == Band::express,
-                                  contract_seconds, shape.gpus);
+                                  contract_seconds, shape.gpus * std::max<std::uint32_t>(tasks, 1));
         }
         return place;
     } catch (...) {

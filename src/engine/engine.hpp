@@ -89,10 +89,11 @@ class Engine {
     std::shared_ptr<const EngineView> view() const noexcept;
 
     // For priority_p_set. The rank's priority of a job it knows, a provisional one of its band for
-    // a new job (`entries`: its contract options).
+    // a new job (`entries`: its contract options; `tasks` of an array, of `shape` each). A job that
+    // was held is as new: no pass has said yet whether it may start.
     QueuePlace place_for(JobId id, const std::string& account, const std::string& user,
                          const std::vector<std::string>& entries, bool governed,
-                         const JobShape& shape) noexcept;
+                         const JobShape& shape, std::uint32_t tasks = 1) noexcept;
     // A job was submitted, ended or changed: have a cycle soon.
     void kick() noexcept;
 

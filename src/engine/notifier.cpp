@@ -158,6 +158,7 @@ void Notifier::run(const Notice& notice) {
     std::string program = notice.program;
     std::vector<std::string> texts = notice.environment;
     std::vector<char*> environment;
+    environment.reserve(texts.size() + 1);
     for (std::string& text : texts) {
         environment.push_back(text.data());
     }

