@@ -163,6 +163,7 @@ Result<Json> try_arguments(const std::string& text) {
     std::vector<std::string> copies = {"--try"};
     copies.insert(copies.end(), given.begin(), given.end());
     std::vector<char*> arguments;
+    arguments.reserve(copies.size() + 1);
     for (std::string& word : copies) {
         arguments.push_back(word.data());
     }

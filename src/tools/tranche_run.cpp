@@ -40,6 +40,7 @@ bool is_first_task() {
 // A child with the mask that we were started with; `ignored`: that signal, 0: none.
 pid_t start(const std::vector<std::string>& words, const sigset_t& mask, int ignored) {
     std::vector<char*> arguments;
+    arguments.reserve(words.size() + 1);
     for (const std::string& word : words) {
         arguments.push_back(const_cast<char*>(word.c_str()));
     }

@@ -94,11 +94,11 @@ std::string outlook_lines(const std::vector<TakeOutlook>& outlooks, std::size_t 
     constexpr std::size_t kNamed = 4;
     std::vector<std::pair<std::string, std::vector<JobId>>> groups;
     for (std::size_t i = 0; i < std::min(most, outlooks.size()); ++i) {
-        std::string rest = outlook_rest(outlooks[i], now);
+        const std::string rest = outlook_rest(outlooks[i], now);
         const auto same = std::find_if(groups.begin(), groups.end(),
                                        [&](const auto& group) { return group.first == rest; });
         if (same == groups.end()) {
-            groups.push_back({std::move(rest), {outlooks[i].job}});
+            groups.push_back({rest, {outlooks[i].job}});
         } else {
             same->second.push_back(outlooks[i].job);
         }

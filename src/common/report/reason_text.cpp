@@ -4,7 +4,8 @@
 namespace tranche {
 namespace {
 
-std::string with_instant(std::string text, const char* word, std::int64_t at, const Moment& now) {
+std::string with_instant(const std::string& text, const char* word, std::int64_t at,
+                         const Moment& now) {
     return at == kNever || at <= now.at ? text : text + word + people_minute(at, now);
 }
 
