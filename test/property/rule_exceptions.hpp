@@ -40,11 +40,12 @@ constexpr RuleException kRuleExceptions[] = {
      "a_new_budget_is_served_at_once edit_changes_rate_not_past "
      "recent_use_weighs_more work_that_would_be_lost_is_spared"},
     {"charged-to-end", "they count charges beyond a contract",
-     "a_refund_has_a_bound edit_changes_rate_not_past express_jobs_are_charged "
+     "a_colleague_who_used_more_makes_room a_refund_has_a_bound edit_changes_rate_not_past "
+     "express_jobs_are_charged "
      "node_failure_refunds_what_was_lost preempted_job_keeps_its_place "
      "short_minima_gain_nothing window_is_sharp"},
     {"window-shape", "their numbers are those of recent use, counted twice",
-     "a_hair_is_not_enough edit_changes_rate_not_past "
+     "a_hair_is_enough_without_a_margin a_hair_is_not_enough edit_changes_rate_not_past "
      "nothing_but_giant_gangs_gains_nothing second_claimant_waits_for_its_turn"},
     {"charge-weights", "what weighs nothing is a matter of weights",
      "what_costs_nothing_is_free_work"},
@@ -72,8 +73,9 @@ constexpr RuleException kRuleExceptions[] = {
      "of_ones_own_the_lower_goes urgent_for_ever_is_normal "
      "urgent_within_budget_takes_low_expired"},
     {"team-priority-at-home", "what may not take at home may not abroad",
-     "a_budget_that_only_sorts"},
-    {"users-share", "RaisedShare is about users who share", "urgent_for_ever_is_normal"},
+     "a_budget_that_only_sorts a_team_priority_alone_takes_nothing_between_users"},
+    {"users-share", "RaisedShare and a colleague's claim are about users who share",
+     "a_colleague_who_used_more_makes_room urgent_for_ever_is_normal"},
     {"free-ranks-below", "they order free work",
      "free_work_costs_nothing_and_yields free_work_ranks_by_free_use"},
     {"place-kept", "what a victim lost its place to costs N",
@@ -110,7 +112,7 @@ constexpr RuleException kRuleExceptions[] = {
      "urgent_within_budget_takes_low_expired users_of_one_budget_share "
      "who_declares_nothing_gets_the_default work_that_would_be_lost_is_spared "
      "zeroed_shares_keep_running_contract "
-     "two_gangs_are_gathered_on_different_nodes"},
+     "two_gangs_are_gathered_on_different_nodes only_small_jobs_are_express"},
     {"contract-pauses", "the date passes because a contract was suspended",
      "past_its_date_nobody_enters"},
     {"preempt-margin", "their margin bars the ordinary way, or stops a swap",

@@ -293,7 +293,8 @@ void lift_entrance(job_record_t& job) {
 
 void inherit_entrance(JobId array_record, JobId task) {
     if (const auto rule = rules().find(array_record); rule != rules().end()) {
-        const Rule copy = rule->second;
+        Rule copy = rule->second;
+        copy.serial = last_serial();  // no ranking has named the task yet
         rules()[task] = copy;
     }
 }
