@@ -588,6 +588,13 @@ bool JobTracker::is_put_off(const HostJob& job, const Tracked& tracked) {
     return came_back && job.eligible_at - job.submit_at <= kRequeueDelayMost;
 }
 
+StartBlock JobTracker::block_of(const HostJob& job) const {
+    const auto it = jobs_.find(job.id);
+    return job.block == StartBlock::begin_time && it != jobs_.end() && is_put_off(job, it->second)
+               ? StartBlock::none  // ours to lift (to_release)
+               : job.block;
+}
+
 std::vector<JobId> JobTracker::to_release(const HostSnapshot& snapshot) const {
     std::vector<JobId> out;
     for (const HostJob& job : snapshot.jobs) {
@@ -750,9 +757,7 @@ void JobTracker::fill(const HostSnapshot& snapshot, const Settings& settings, Us
         pending.waits_for = tracked.row.waits_for;
 
         if (job.state == HostJobState::pending) {
-            if (pending.block == StartBlock::begin_time && is_put_off(job, tracked)) {
-                pending.block = StartBlock::none;  // ours to lift (to_release)
-            }
+            pending.block = block_of(job);
             card.pending_index = static_cast<std::int64_t>(view.pending.size());
             view.pending.push_back(std::move(pending));
             cards.push_back(std::move(card));

@@ -58,6 +58,8 @@ class JobTracker {
     void set_noticed(JobId id, std::int64_t seconds, LedgerBatch& out);
     // The claimant has started or left; `stays`: the victim keeps running after all.
     void clear_leaving(JobId victim, bool stays, LedgerBatch& out);
+    // What keeps a pending job from starting, Slurm's own delay of a requeue apart.
+    StartBlock block_of(const HostJob& job) const;
     // Jobs that were requeued and wait for nobody: to be made eligible.
     std::vector<JobId> to_release(const HostSnapshot& snapshot) const;
 

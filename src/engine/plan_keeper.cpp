@@ -81,6 +81,13 @@ void PlanKeeper::restore(const LedgerContents& contents, const Settings& setting
                 eviction.quiet = segment->interactive && eviction.grace_seconds > kLastCallSeconds;
                 live_victim.grace_ends_milliseconds =
                     1000 * (live_victim.record.warned_at + eviction.grace_seconds);
+                if (live_victim.warned) {
+                    // Lost with a slurmctld that was killed before it saved its jobs; else nothing.
+                    eviction.message = "tranche: " + eviction.comment;
+                    if (const Status status = host_.warn(eviction); !status.ok()) {
+                        log(Host::LogLevel::verbose, status.error());
+                    }
+                }
             }
             live.victims.push_back(std::move(live_victim));
         }
@@ -164,7 +171,7 @@ void PlanKeeper::follow(const HostSnapshot& snapshot, const Settings& settings, 
                                      snapshot.nodes[share.node].name) != live.nodes.end();
                 });
             outcome = on_plan ? "started" : "overtaken";
-        } else if (job->block != StartBlock::none || settings.dry_run) {
+        } else if (tracker_.block_of(*job) != StartBlock::none || settings.dry_run) {
             outcome = "claimant-left";  // held, limited or put off meanwhile
         } else if (tracker_.wants_other_room(*job, snapshot, live.plan)) {
             outcome = "claimant-left";  // it was changed: planned anew
@@ -319,7 +326,9 @@ void PlanKeeper::end(const LivePlan& plan, const std::string& outcome, const Hos
         // Whatever became of the claimant, it does not need this one's room any more.
         const bool stays =
             victim.state == EvictionState::in_grace && host_.take_back(victim.eviction);
-        tracker_.clear_leaving(victim.eviction.victim, stays, out);
+        // Somebody else took its warning back: it leaves for nobody.
+        const bool goes_on = stays || victim.state == EvictionState::not_ours;
+        tracker_.clear_leaving(victim.eviction.victim, goes_on, out);
         record.outcome = stays ? "taken-back" : outcome;
         if (!stays && record.gone_at == 0) {
             record.gone_at = snapshot.now;  // its room was taken before anybody looked

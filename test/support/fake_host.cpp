@@ -565,6 +565,13 @@ Status FakeCluster::warn(const Eviction& eviction) {
     return {};
 }
 
+void FakeCluster::forget_warning(JobId id) {
+    const std::lock_guard lock(mutex_);
+    if (const auto it = jobs_.find(id); it != jobs_.end()) {
+        it->second.warned_at = 0;
+    }
+}
+
 void FakeCluster::last_call(const Eviction& eviction) {
     const std::lock_guard lock(mutex_);
     if (const auto it = jobs_.find(eviction.victim); it != jobs_.end() && holds(it->second)) {

@@ -57,7 +57,8 @@ class FakeCluster {
     std::vector<JobId> schedule();
     JobId submit(const Wish& wish);
     void cancel(JobId id);
-    void requeue(JobId id);  // by hand
+    void requeue(JobId id);         // by hand
+    void forget_warning(JobId id);  // as a daemon that was killed before it saved its jobs
     bool is_warned(JobId id) const;
     void hold(JobId id, bool held);
     void suspend(JobId id);

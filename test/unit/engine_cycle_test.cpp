@@ -284,6 +284,61 @@ TEST(EngineCycle, a_plan_survives_a_restart_in_the_grace) {
     EXPECT_EQ(0u, rig.engine->view()->health.faults);
 }
 
+TEST(EngineCycle, a_warning_that_was_lost_with_the_daemon_is_given_again) {
+    EngineRig rig(2, 8, kPlain);
+    rig.begin(two_budgets());
+    const JobId first = rig.cluster->submit(wish("a", 8, 600));
+    rig.cluster->submit(wish("a", 8, 7200));
+    rig.run(5);
+    const JobId claimant = rig.cluster->submit(wish("b", 8, 300));
+    ASSERT_TRUE(rig.run_until([&] { return !rig.preemptions().empty(); }, 700));
+    rig.stop();
+    rig.cluster->forget_warning(first);
+    rig.run(10);
+    rig.start();
+    EXPECT_TRUE(rig.cluster->is_warned(first));
+    rig.run(60);
+    EXPECT_TRUE(rig.is_running(claimant));
+    EXPECT_TRUE(rig.is_pending(first));
+    ASSERT_EQ(1u, rig.preemptions().size());
+    EXPECT_EQ("started", rig.preemptions()[0].outcome);
+}
+
+TEST(EngineCycle, a_victim_whose_warning_is_gone_leaves_for_nobody) {
+    EngineRig rig(2, 8, kPlain);
+    rig.begin(two_budgets());
+    const JobId first = rig.cluster->submit(wish("a", 8, 600));
+    rig.cluster->submit(wish("a", 8, 7200));
+    rig.run(5);
+    const JobId claimant = rig.cluster->submit(wish("b", 8, 300));
+    ASSERT_TRUE(rig.run_until([&] { return !rig.preemptions().empty(); }, 700));
+    rig.run(5);
+    rig.cluster->forget_warning(first);  // by somebody else
+    rig.run(5);
+    rig.cluster->cancel(claimant);
+    rig.run(5);
+    EXPECT_EQ(RunState::running, rig.run_of(first)->state);
+    EXPECT_EQ(0u, rig.engine->view()->view.plans.size());
+}
+
+TEST(EngineCycle, a_job_that_was_just_requeued_warns_its_own_victim_once) {
+    EngineRig rig(2, 8, "GraceTime=5\nGraceTimeFree=5\n");
+    rig.begin({budget_of("a", 4), budget_of("b", 1)});
+    Wish stubborn = wish("b", 8, 1000);
+    stubborn.resumable = false;
+    const JobId other = rig.cluster->submit(stubborn);
+    const JobId victim = rig.cluster->submit(wish("a", 8, 1000));
+    rig.run(1100);
+    const JobId debug = rig.cluster->submit(wish("a", 8, 600));
+    ASSERT_TRUE(rig.run_until([&] { return rig.is_running(debug); }, 30));
+    ASSERT_TRUE(rig.is_pending(victim));
+    rig.step();  // in the second of its requeue it cannot be made eligible yet
+    rig.step();
+    rig.run(30);
+    EXPECT_EQ(1u, rig.cluster->told(other).size());
+    EXPECT_EQ(2u, rig.preemptions().size());
+}
+
 TEST(EngineCycle, a_claimant_that_leaves_in_the_grace_gives_its_victims_back) {
     EngineRig rig(1, 8, kPlain);
     rig.begin(two_budgets());

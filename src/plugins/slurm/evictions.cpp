@@ -160,6 +160,7 @@ Status SlurmHost::warn(const Eviction& eviction) {
         component.end_time = std::min(component.end_time, now + grace);
     });
     last_job_update = now;
+    schedule_job_save();  // soon: a warning that is lost with the daemon is given again
     if (!eviction.message.empty()) {
         srun_user_message(job, mutable_text(eviction.message.c_str()));
     }
