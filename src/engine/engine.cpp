@@ -215,6 +215,36 @@ bool was_blocked(const EngineView& view, JobId id) {
                StartBlock::none;
 }
 
+// What a job that no ranking has seen yet would be.
+struct NewJobTerms {
+    std::string budget;
+    std::int64_t contract_seconds = 0;  // 0: it runs free
+};
+
+NewJobTerms terms_of_new(const EngineView& view, const std::string& account,
+                         const std::string& user, const std::vector<std::string>& entries,
+                         bool governed, const JobShape& shape) {
+    NewJobTerms out;
+    const auto stored = parse_stored_terms(entries);
+    const ContractTerms terms = stored ? *stored : default_terms(*view.settings, false);
+    const auto match = view.tree->match(account, user, terms.budget);
+    if (!match.ok()) {
+        return out;
+    }
+    out.budget = match->name;
+    const bool funded =
+        !out.budget.empty() &&
+        std::any_of(view.standings.budgets.begin(), view.standings.budgets.end(),
+                    [&](const BudgetPlace& place) {
+                        return place.name == out.budget && place.funded_fraction > 0;
+                    });
+    if (funded && governed && shape.gpus > 0) {
+        out.contract_seconds = std::clamp<std::int64_t>(terms.min_runtime_seconds, 0,
+                                                        view.settings->max_min_runtime_seconds);
+    }
+    return out;
+}
+
 }  // namespace
 
 Engine& Engine::instance() {
@@ -291,26 +321,15 @@ QueuePlace Engine::place_for(JobId id, const std::string& account, const std::st
         p->kick();
         Band band = Band::unallocated;
         std::int64_t contract_seconds = 0;
-        if (view && governed && shape.gpus > 0) {
-            const Settings& settings = *view->settings;
-            const auto stored = parse_stored_terms(entries);
-            const ContractTerms terms = stored ? *stored : default_terms(settings, false);
-            auto match = view->tree->match(account, user, terms.budget);
-            bool funded = false;
-            if (match.ok() && !match->name.empty()) {
-                for (const BudgetPlace& place : view->standings.budgets) {
-                    funded = funded || (place.name == match->name && place.funded_fraction > 0);
-                }
-            }
-            if (funded && terms.min_runtime_seconds > 0) {
-                band = Band::allocated;
-                PendingJob job;
-                job.shape = shape;
-                job.min_runtime_seconds = contract_seconds = terms.min_runtime_seconds;
-                if (fits_lane(job, settings)) {
-                    band = Band::express;
-                }
-            }
+        if (view) {
+            contract_seconds =
+                terms_of_new(*view, account, user, entries, governed, shape).contract_seconds;
+        }
+        if (contract_seconds > 0) {
+            PendingJob job;
+            job.shape = shape;
+            job.min_runtime_seconds = contract_seconds;
+            band = fits_lane(job, *view->settings) ? Band::express : Band::allocated;
         }
         // The last of its band until it is ranked, some milliseconds from now.
         QueuePlace place{known != 0 ? known : band_floor(band) + 1, 0};
@@ -357,6 +376,26 @@ std::optional<StartStamp> Engine::stamp(JobId id, std::int64_t now) const noexce
             stamp.min_runtime_seconds = job.contract_seconds();
             stamp.protected_until = now + stamp.min_runtime_seconds;
         }
+        return stamp;
+    } catch (...) {
+        return std::nullopt;
+    }
+}
+
+std::optional<StartStamp> Engine::stamp_of_new(const std::string& account, const std::string& user,
+                                               const std::vector<std::string>& entries,
+                                               bool governed, const JobShape& shape,
+                                               std::int64_t now) const noexcept {
+    try {
+        const auto now_view = view();
+        if (!now_view) {
+            return std::nullopt;
+        }
+        const NewJobTerms terms = terms_of_new(*now_view, account, user, entries, governed, shape);
+        StartStamp stamp;
+        stamp.budget = terms.budget;
+        stamp.min_runtime_seconds = terms.contract_seconds;
+        stamp.protected_until = terms.contract_seconds > 0 ? now + terms.contract_seconds : 0;
         return stamp;
     } catch (...) {
         return std::nullopt;

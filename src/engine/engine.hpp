@@ -100,7 +100,12 @@ class Engine {
     // A start attempt of that job is under way.
     void note_start_attempt(JobId id) noexcept;
     // For a start attempt at `now`.
+    // nullopt: no ranking has seen it yet.
     std::optional<StartStamp> stamp(JobId id, std::int64_t now) const noexcept;
+    // The same for one that is tried inside its submission, as salloc and srun are.
+    std::optional<StartStamp> stamp_of_new(const std::string& account, const std::string& user,
+                                           const std::vector<std::string>& entries, bool governed,
+                                           const JobShape& shape, std::int64_t now) const noexcept;
 
     // For the query service, outside all Slurm locks; waits for the database.
     Result<EditOutcome> edit(const Actor& actor, const BudgetEdit& edit, bool only_try);

@@ -199,6 +199,18 @@ def test_a_submission_inside_an_allocation_does_not_inherit_its_contract(tree):
 
 
 @contracts
+@pytest.mark.parametrize("command", ["salloc", "srun"])
+def test_a_session_that_starts_at_once_knows_its_contract(tree, command):
+    told = "echo $TRANCHE_BUDGET:$TRANCHE_RUN:$TRANCHE_MIN_RUNTIME:$TRANCHE_PROTECTED_UNTIL"
+    answer = tree.run(command, "-A", "teama", "--gpus=1", "--min-runtime=77", "bash", "-c", told)
+    budget, run, minimum, until = answer.stdout.strip().split(":")
+    assert (budget != "", run, minimum) == (True, "1", "4620")
+    assert abs(int(until) - 4620 - tree.now()) < 300
+    free = tree.run(command, "-A", "teama", "--gpus=1", "--min-runtime=0", "bash", "-c", told)
+    assert free.stdout.strip().endswith(":1:0:0")
+
+
+@contracts
 def test_later_changes_cannot_break_the_contract(tree):
     job = tree.sbatch("-A", "teama", "--gpus=1", "--min-runtime=2h", "--time=3:00:00",
                       "--resumable", "--hold")

@@ -95,6 +95,15 @@ std::uint32_t engine_priority(std::uint32_t last_priority, job_record_t& job) {
     return priority;
 }
 
+std::optional<StartStamp> start_stamp(const job_record_t& job, std::int64_t now) {
+    const JobId id = is_het_component(job) ? job.het_job_id : job.job_id;
+    if (auto stamp = Engine::instance().stamp(id, now); stamp.has_value()) {
+        return stamp;
+    }
+    return Engine::instance().stamp_of_new(text_of(job.account), owner(job), contract_entries(job),
+                                           is_governed(job), shape_at_submission(job), now);
+}
+
 bool is_resumable(const job_record_t& job) {
     if (job.batch_flag == 0 || job.details == nullptr || job.details->requeue == 0) {
         return false;

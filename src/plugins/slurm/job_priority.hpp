@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
+#include "engine/engine.hpp"
 #include "engine/host.hpp"
 #include "plugins/slurm/slurm_headers.hpp"
 
@@ -16,6 +18,9 @@ namespace tranche {
 // which means held.
 // Job write lock, partition read lock.
 std::uint32_t engine_priority(std::uint32_t last_priority, job_record_t& job);
+
+// For a start attempt at `now`: what the environment of the run shall say. Job write lock.
+std::optional<StartStamp> start_stamp(const job_record_t& job, std::int64_t now);
 
 // Whether a preempted run comes back by itself.
 bool is_resumable(const job_record_t& job);

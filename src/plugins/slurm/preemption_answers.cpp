@@ -46,7 +46,7 @@ void note_start_attempt(const job_record_t& offered, job_record_t& claimant) {
     }
     const JobId id = is_het_component(claimant) ? claimant.het_job_id : claimant.job_id;
     Engine::instance().note_start_attempt(id);
-    if (const auto stamp = Engine::instance().stamp(id, std::time(nullptr)); stamp.has_value()) {
+    if (const auto stamp = start_stamp(claimant, std::time(nullptr)); stamp.has_value()) {
         stamp_environment(claimant, *stamp);
     }
 }
