@@ -348,6 +348,11 @@ void JobTracker::end_run(std::int64_t at, RunEnd end, const HostSnapshot& snapsh
             end = RunEnd::preempted;
         }
     }
+    // Who leaves by himself within the grace is requeued as well (PlanKeeper::follow_victims).
+    if (tracked.leaving_for != 0 && row.resumable && !row.interactive &&
+        (end == RunEnd::completed || end == RunEnd::failed || end == RunEnd::timeout)) {
+        end = RunEnd::preempted;
+    }
     std::int64_t charged_until = at;
     if (end == RunEnd::node_failure && settings.refund_node_failure) {
         const bool protected_still = row.kind == RunKind::allocated &&
