@@ -168,7 +168,8 @@ def test_tasks_components_and_held_jobs_are_explained(teams):
 @why_and_when
 def test_me_and_try_say_what_one_has_and_when_more_would_start(teams):
     for _ in range(2):
-        teams.sbatch("-N1", "--gpus=8", "--min-runtime=2h", "--time=3:00:00", user="man")
+        job = teams.sbatch("-N1", "--gpus=8", "--min-runtime=2h", "--time=3:00:00", user="man")
+        teams.wait_for_state(job, "RUNNING")
     mine = teams.sbatch("-N1", "--gpus=8", "--min-runtime=1h", "--time=2:00:00", user="games")
     teams.wait_for("its start is expected", lambda: any(
         "expected_start_at" in row for row in teams.json("srank", "me", "--json",
