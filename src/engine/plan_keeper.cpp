@@ -81,7 +81,7 @@ void PlanKeeper::restore(const LedgerContents& contents, const Settings& setting
                 eviction.quiet = segment->interactive && eviction.grace_seconds > kLastCallSeconds;
                 live_victim.grace_ends_milliseconds =
                     1000 * (live_victim.record.warned_at + eviction.grace_seconds);
-                if (live_victim.warned) {
+                if (live_victim.warned && !settings.dry_run) {
                     // Lost with a slurmctld that was killed before it saved its jobs; else nothing.
                     eviction.message = "tranche: " + eviction.comment;
                     if (const Status status = host_.warn(eviction); !status.ok()) {

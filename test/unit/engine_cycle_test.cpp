@@ -304,6 +304,25 @@ TEST(EngineCycle, a_warning_that_was_lost_with_the_daemon_is_given_again) {
     EXPECT_EQ("started", rig.preemptions()[0].outcome);
 }
 
+TEST(EngineCycle, a_lost_warning_is_not_given_again_where_nobody_is_preempted_any_more) {
+    EngineRig rig(2, 8, kPlain);
+    rig.begin(two_budgets());
+    const JobId first = rig.cluster->submit(wish("a", 8, 600));
+    rig.cluster->submit(wish("a", 8, 7200));
+    rig.run(5);
+    rig.cluster->submit(wish("b", 8, 300));
+    ASSERT_TRUE(rig.run_until([&] { return !rig.preemptions().empty(); }, 700));
+    const std::size_t told = rig.cluster->told(first).size();
+    rig.stop();
+    rig.cluster->forget_warning(first);
+    rig.write_settings(std::string(kPlain) + "DryRun=yes");
+    rig.start();
+    rig.run(70);
+    EXPECT_EQ(told, rig.cluster->told(first).size());
+    EXPECT_TRUE(rig.is_running(first));
+    EXPECT_EQ(RunState::running, rig.run_of(first)->state);
+}
+
 TEST(EngineCycle, a_victim_whose_warning_is_gone_leaves_for_nobody) {
     EngineRig rig(2, 8, kPlain);
     rig.begin(two_budgets());
